@@ -31,6 +31,7 @@ mod line_limit;
 mod lookup;
 mod lookups;
 mod machine_keys;
+mod name_queues;
 mod name_service;
 mod name_threads;
 mod names;

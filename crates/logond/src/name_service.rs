@@ -5,8 +5,10 @@
 //! run the modules of the name service, so one that hangs keeps no password from its check. A
 //! thread that hangs is replaced by another one, within limits.
 //!
-//! Guests may have any number of workers, and choose names and ids freely. So their questions wait
-//! until nobody else's does, and have a small part of the threads.
+//! Clients choose names and ids freely, and users and guests may have any number of workers. So
+//! their questions wait until no logon's does, and have a part of the threads
+//! ([`crate::name_queues`]). A question that a thread has is not given to another: equal ones wait
+//! for its answer.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -16,10 +18,11 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use dtyp::ServerId;
 use process::{
-    EventSet, FairQueue, NameAnswer, NameConnection, NameQuestion, NameRequest, loading_questions,
+    EventSet, NameAnswer, NameConnection, NamePurpose, NameQuestion, NameRequest, loading_questions,
 };
 use tracing::{debug, warn};
 
+use crate::name_queues::{NAME_THREADS_MAX, NameQueues};
 use crate::name_threads::{Found, LookUp, NameThreads};
 use crate::recent_names::RecentNames;
 use crate::under_way::UnderWay;
@@ -33,18 +36,6 @@ const NAMES_PER_WORKER_MAX: u32 = 40;
 /// Questions of one worker that threads have.
 const NAMES_RUNNING_PER_WORKER_MAX: u32 = 4;
 
-/// Threads with a question that is not late. A directory in the network takes milliseconds.
-const NAME_THREADS_MAX: usize = 16;
-
-/// Threads with a question, late ones included.
-const NAME_THREADS_HANGING_MAX: usize = 256;
-
-/// Threads with a question of a guest that is not late.
-const GUEST_THREADS_MAX: usize = 4;
-
-/// Threads with a question of a guest, late ones included.
-const GUEST_THREADS_HANGING_MAX: usize = 64;
-
 /// Time after which a question of a guest that no thread has is refused. A user in the same worker
 /// may wait for it.
 const GUEST_QUESTION_TIMEOUT: Duration = Duration::from_millis(500);
@@ -56,8 +47,7 @@ const QUESTION_TIMEOUT: Duration = Duration::from_secs(5);
 /// Connections taken before other work of the process goes on.
 const ACCEPTED_PER_TURN_MAX: usize = 64;
 
-/// Number of questions without a connection. They count among [`NAME_THREADS_MAX`] as long as they
-/// run: they are never late.
+/// Number of questions without a connection. They are never late.
 const LOADING: u64 = 0;
 
 /// Connections of workers with a question, and threads for them.
@@ -73,21 +63,15 @@ pub(crate) struct NameService {
     asked: UnderWay,
     /// Number of the questions of each worker that threads have.
     running: UnderWay,
-    /// Numbers of questions without a thread, with their workers; the connections of some have
-    /// ended.
-    waiting: FairQueue<(ServerId, u64)>,
-    /// The same of guests: all others are first.
-    waiting_of_guests: FairQueue<(ServerId, u64)>,
+    /// Questions without a thread; the connections of some have ended.
+    queues: NameQueues,
+    /// Numbers of the questions that wait for the answer to an equal one, which a thread has and is
+    /// not late.
+    joined: HashMap<NameQuestion, Vec<u64>>,
     /// Further questions of workers that have their part of the threads.
     put_off: HashMap<ServerId, VecDeque<u64>>,
     recent: RecentNames,
     threads: NameThreads,
-    /// Threads that have had a question for too long.
-    late: usize,
-    /// Threads with a question of a guest, late ones included.
-    of_guests: usize,
-    /// Threads that have had a question of a guest for too long.
-    late_of_guests: usize,
 }
 
 #[derive(Debug)]
@@ -95,7 +79,7 @@ struct Connection {
     socket: NameConnection,
     asker: ServerId,
     since: Instant,
-    is_for_guest: bool,
+    purpose: NamePurpose,
     step: Step,
 }
 
@@ -106,6 +90,8 @@ enum Step {
     Waiting(NameQuestion),
     /// A thread has the question.
     Running(NameQuestion),
+    /// A thread has an equal question.
+    Joined(NameQuestion),
     /// The same, and its time is over.
     Late,
 }
@@ -132,14 +118,11 @@ impl NameService {
             last: LOADING,
             asked: UnderWay::default(),
             running: UnderWay::default(),
-            waiting: FairQueue::new(NAME_CONNECTIONS_MAX),
-            waiting_of_guests: FairQueue::new(NAME_CONNECTIONS_MAX),
+            queues: NameQueues::new(NAME_CONNECTIONS_MAX),
+            joined: HashMap::new(),
             put_off: HashMap::new(),
             recent: RecentNames::default(),
             threads: NameThreads::new(look_up, NAME_THREADS_MAX)?,
-            late: 0,
-            of_guests: 0,
-            late_of_guests: 0,
         })
     }
 
@@ -164,6 +147,7 @@ impl NameService {
         self.listener = Some(socket);
         for question in loading_questions(user) {
             self.threads.give(LOADING, question).context("cannot start threads")?;
+            self.queues.begin(NamePurpose::Server);
         }
         Ok(())
     }
@@ -240,8 +224,8 @@ impl NameService {
         }
         self.asked.add(asker);
         self.last += 1;
-        let (is_for_guest, step) = (false, Step::Silent);
-        let connection = Connection { socket, asker, since: now, is_for_guest, step };
+        let (purpose, step) = (NamePurpose::Guest, Step::Silent);
+        let connection = Connection { socket, asker, since: now, purpose, step };
         self.connections.insert(self.last, connection);
         Some(self.last)
     }
@@ -253,13 +237,13 @@ impl NameService {
         let asker = connection.asker;
         match connection.socket.receive() {
             Ok(None) => {}
-            Ok(Some(NameRequest { question, is_for_guest })) => {
+            Ok(Some(NameRequest { question, purpose })) => {
                 if let Some(answer) = self.recent.find(now, &question) {
                     let answer = Ok(answer.clone());
                     return self.answer(number, &answer);
                 }
                 connection.step = Step::Waiting(question);
-                connection.is_for_guest = is_for_guest;
+                connection.purpose = purpose;
                 self.enqueue(asker, number);
             }
             Err(error) => {
@@ -270,51 +254,42 @@ impl NameService {
     }
 
     fn enqueue(&mut self, asker: ServerId, number: u64) {
-        let is_for_guest = self.connections.get(&number).is_some_and(|it| it.is_for_guest);
-        let queue = if is_for_guest { &mut self.waiting_of_guests } else { &mut self.waiting };
-        let displaced = queue.push(asker, (asker, number)).unwrap_or_else(Some);
-        if let Some((asker, displaced)) = displaced {
+        let Some(connection) = self.connections.get(&number) else { return };
+        if let Some((asker, displaced)) = self.queues.push(connection.purpose, (asker, number)) {
             self.answer(displaced, &Err("too many names are asked for".to_owned()));
             self.take_put_off(asker);
         }
     }
 
-    /// Takes the question in turn, if a thread may have it.
-    fn next(&mut self) -> Option<(ServerId, u64)> {
-        let running = self.threads.running();
-        if running - self.late >= NAME_THREADS_MAX || running >= NAME_THREADS_HANGING_MAX {
-            return None;
-        }
-        if let Some(next) = self.waiting.pop() {
-            return Some(next);
-        }
-        let has_room = self.of_guests - self.late_of_guests < GUEST_THREADS_MAX
-            && self.of_guests < GUEST_THREADS_HANGING_MAX;
-        if has_room { self.waiting_of_guests.pop() } else { None }
-    }
-
-    /// Gives questions to threads, in the order of workers' turns.
+    /// Gives questions to threads, in the order of their turns.
     fn hand_out(&mut self) {
-        while let Some((asker, number)) = self.next() {
+        while let Some((asker, number)) = self.queues.pop() {
             let Some(connection) = self.connections.get_mut(&number) else {
                 // Its time is over.
                 self.take_put_off(asker);
                 continue;
             };
+            let Step::Waiting(question) = &connection.step else { continue };
+            let question = question.clone();
+            if let Some(joined) = self.joined.get_mut(&question) {
+                joined.push(number);
+                connection.step = Step::Joined(question);
+                self.take_put_off(asker);
+                continue;
+            }
             if !self.running.permits(asker, NAMES_RUNNING_PER_WORKER_MAX) {
                 self.put_off.entry(asker).or_default().push_back(number);
                 continue;
             }
-            let Step::Waiting(question) = &connection.step else { continue };
-            let question = question.clone();
             connection.step = Step::Running(question.clone());
-            if let Err(error) = self.threads.give(number, question) {
+            if let Err(error) = self.threads.give(number, question.clone()) {
                 self.answer(number, &Err(format!("no thread for the name service: {error}")));
                 self.take_put_off(asker);
                 continue;
             }
-            self.of_guests += usize::from(connection.is_for_guest);
+            self.queues.begin(connection.purpose);
             self.running.add(asker);
+            self.joined.insert(question, Vec::new());
         }
     }
 
@@ -322,22 +297,26 @@ impl NameService {
     fn finish(&mut self, (number, answer): Found) {
         self.threads.finish();
         let Some(connection) = self.connections.get(&number) else {
+            self.queues.end(NamePurpose::Server, false);
             if let Err(error) = answer {
                 warn!("{error}");
             }
             return;
         };
         let asker = connection.asker;
-        let is_late = matches!(connection.step, Step::Late);
-        self.late -= usize::from(is_late);
-        self.of_guests -= usize::from(connection.is_for_guest);
-        self.late_of_guests -= usize::from(is_late && connection.is_for_guest);
+        self.queues.end(connection.purpose, matches!(connection.step, Step::Late));
         self.running.remove(asker);
-        if let (Step::Running(question), Ok(answer)) = (&connection.step, &answer) {
-            self.recent.keep(connection.since, question.clone(), answer);
+        let mut joined = Vec::new();
+        if let Step::Running(question) = &connection.step {
+            joined = self.joined.remove(question).unwrap_or_default();
+            if let Ok(answer) = &answer {
+                self.recent.keep(connection.since, question.clone(), answer);
+            }
         }
         // A late one is kept by its worker for the next request.
-        self.answer(number, &answer);
+        for number in std::iter::once(number).chain(joined) {
+            self.answer(number, &answer);
+        }
         self.take_put_off(asker);
     }
 
@@ -372,14 +351,30 @@ impl NameService {
                     }
                     self.answer(number, &Err("the name service hangs".to_owned()));
                 }
-                Step::Running(_) => {
+                Step::Joined(question) => {
+                    if let Some(joined) = self.joined.get_mut(question) {
+                        joined.retain(|it| *it != number);
+                    }
+                    self.answer(number, &Err("the name service hangs".to_owned()));
+                }
+                Step::Running(question) => {
+                    let joined = self.joined.remove(question).unwrap_or_default();
                     connection.step = Step::Late;
-                    self.late += 1;
-                    self.late_of_guests += usize::from(connection.is_for_guest);
+                    self.queues.be_late(connection.purpose);
+                    joined.into_iter().for_each(|it| self.ask_again(it));
                 }
                 Step::Late => {}
             }
         }
+    }
+
+    /// Has a question wait for a thread that waited for the answer to another one.
+    fn ask_again(&mut self, number: u64) {
+        let Some(connection) = self.connections.get_mut(&number) else { return };
+        let Step::Joined(question) = &connection.step else { return };
+        connection.step = Step::Waiting(question.clone());
+        let asker = connection.asker;
+        self.enqueue(asker, number);
     }
 
     fn answer(&mut self, number: u64, answer: &Result<NameAnswer, String>) {
@@ -417,7 +412,9 @@ impl Connection {
     /// End of the time of its step.
     fn until(&self) -> Instant {
         match self.step {
-            Step::Waiting(_) if self.is_for_guest => self.since + GUEST_QUESTION_TIMEOUT,
+            Step::Waiting(_) | Step::Joined(_) if self.purpose == NamePurpose::Guest => {
+                self.since + GUEST_QUESTION_TIMEOUT
+            }
             _ => self.since + QUESTION_TIMEOUT,
         }
     }
@@ -426,6 +423,7 @@ impl Connection {
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
+    use std::sync::atomic::{AtomicU32, Ordering};
     use std::thread;
 
     use process::SystemUser;
@@ -435,6 +433,10 @@ mod tests {
     };
 
     use super::*;
+    use crate::name_queues::{
+        CLIENT_THREADS_HANGING_MAX, CLIENT_THREADS_MAX, GUEST_THREADS_HANGING_MAX,
+        GUEST_THREADS_MAX, NAME_THREADS_HANGING_MAX,
+    };
 
     fn worker(pid: u32) -> ServerId {
         ServerId { pid, unique_id: 0 }
@@ -457,12 +459,12 @@ mod tests {
 
     fn user(name: &str) -> Vec<u8> {
         let question = NameQuestion::UserId(name.to_owned());
-        NameRequest { question, is_for_guest: false }.encode()
+        NameRequest { question, purpose: NamePurpose::Server }.encode()
     }
 
     fn of_guest(name: &str) -> Vec<u8> {
         let question = NameQuestion::UserId(name.to_owned());
-        NameRequest { question, is_for_guest: true }.encode()
+        NameRequest { question, purpose: NamePurpose::Guest }.encode()
     }
 
     /// Returns the answer that is there; an empty one is the end of the connection.
@@ -493,10 +495,16 @@ mod tests {
         Ok(NameAnswer::Named(Some((name.to_owned(), 1))))
     }
 
+    /// Returns a name that nobody else asks for.
+    fn name_that_hangs() -> String {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        format!("hangs {}", NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+
     /// Answers, but hangs with a name as long as the lock is held.
     fn hang_with(hangs: &Mutex<()>, question: &NameQuestion) -> anyhow::Result<NameAnswer> {
         let NameQuestion::UserId(name) = question else { anyhow::bail!("not asked here") };
-        if name == "hangs" {
+        if name.starts_with("hangs") {
             let _until_the_test_lets_go = hangs.lock();
         }
         Ok(NameAnswer::Named(Some((name.clone(), 1))))
@@ -510,7 +518,8 @@ mod tests {
         let mut names = NameService::new(|it| hang_with(&HANGS, it)).expect("descriptors");
         let now = Instant::now();
         let count = NAMES_PER_WORKER_MAX + 10;
-        let ends: Vec<_> = (0..count).map(|_| ask(&mut names, now, 1, &user("hangs"))).collect();
+        let ends: Vec<_> =
+            (0..count).map(|_| ask(&mut names, now, 1, &user(&name_that_hangs()))).collect();
         assert_eq!(names.threads.running(), 4, "its part");
         let refused = ends.iter().filter(|end| received(end).is_some()).count();
         assert_eq!(refused, 10, "further connections are closed");
@@ -518,10 +527,10 @@ mod tests {
         assert_eq!(answer(&mut names, &other), found("anna"));
         drop(hangs);
         for end in &ends[..count as usize - 10] {
-            assert_eq!(answer(&mut names, end), found("hangs"));
+            answer(&mut names, end).expect("it is answered");
         }
         assert!(names.connections.is_empty() && names.put_off.is_empty());
-        assert_eq!((names.threads.running(), names.late), (0, 0));
+        assert!(names.threads.running() == 0 && names.queues.is_idle());
     }
 
     /// The attack: strangers have as many workers as they may, and each asks for names that hang.
@@ -532,7 +541,7 @@ mod tests {
         let mut names = NameService::new(|it| hang_with(&HANGS, it)).expect("descriptors");
         let now = Instant::now();
         let ask_as_guests = |names: &mut NameService, now| -> Vec<_> {
-            (0..64).map(|pid| ask(names, now, 1_000 + pid, &of_guest("hangs"))).collect()
+            (0..64).map(|pid| ask(names, now, 1_000 + pid, &of_guest(&name_that_hangs()))).collect()
         };
         let first = ask_as_guests(&mut names, now);
         assert_eq!(names.threads.running(), GUEST_THREADS_MAX, "the part of all guests");
@@ -554,18 +563,96 @@ mod tests {
         assert_eq!(names.threads.running(), GUEST_THREADS_HANGING_MAX);
         let late = later + QUESTION_TIMEOUT;
         names.end_late(late);
-        let users: Vec<_> = (0..16).map(|pid| ask(&mut names, late, pid, &user("hangs"))).collect();
+        let users: Vec<_> =
+            (0..16).map(|pid| ask(&mut names, late, pid, &user(&name_that_hangs()))).collect();
         let expected = GUEST_THREADS_HANGING_MAX + NAME_THREADS_MAX;
         assert_eq!(names.threads.running(), expected, "users have all threads meanwhile");
         drop(hangs);
         for end in &users {
-            assert_eq!(answer(&mut names, end), found("hangs"));
+            answer(&mut names, end).expect("it is answered");
         }
         while names.threads.running() > 0 {
             names.threads.found().take().into_iter().for_each(|found| names.finish(found));
             thread::yield_now();
         }
-        assert_eq!((names.late, names.of_guests, names.late_of_guests), (0, 0, 0));
+        assert!(names.queues.is_idle());
+    }
+
+    /// The attack: a user has many clients, and each asks for names of its choice, which hang.
+    #[test]
+    fn many_clients_of_users_with_hanging_questions_leave_threads_to_logons() {
+        static HANGS: Mutex<()> = Mutex::new(());
+        let hangs = HANGS.lock().expect("it is the first");
+        let mut names = NameService::new(|it| hang_with(&HANGS, it)).expect("descriptors");
+        let mut now = Instant::now();
+        let mut ends = Vec::new();
+        for _ in 0..40 {
+            for pid in 0..64 {
+                let question = NameQuestion::UserId(name_that_hangs());
+                let request = NameRequest { question, purpose: NamePurpose::Client };
+                ends.push(ask(&mut names, now, pid, &request.encode()));
+            }
+            let late = names.threads.running() - CLIENT_THREADS_MAX.min(names.threads.running());
+            assert!(late <= CLIENT_THREADS_HANGING_MAX);
+            let logon = ask(&mut names, now, 1_000, &user("anna"));
+            assert_eq!(answer(&mut names, &logon), found("anna"));
+            now += QUESTION_TIMEOUT;
+            names.end_late(now);
+            names.hand_out();
+        }
+        assert_eq!(names.threads.running(), CLIENT_THREADS_HANGING_MAX);
+        drop(hangs);
+        answer(&mut names, &ends[0]).expect("it is answered");
+    }
+
+    /// The attack: guests, who all act as one user, connect all the time.
+    #[test]
+    fn equal_questions_have_one_thread_and_its_answer() {
+        static HANGS: Mutex<()> = Mutex::new(());
+        let hangs = HANGS.lock().expect("it is the first");
+        let mut names = NameService::new(|it| hang_with(&HANGS, it)).expect("descriptors");
+        let now = Instant::now();
+        let name = name_that_hangs();
+        let guests: Vec<_> =
+            (0..40).map(|pid| ask(&mut names, now, pid, &of_guest(&name))).collect();
+        let of_user = ask(&mut names, now, 99, &user(&name));
+        assert_eq!(names.threads.running(), 1);
+        let other = ask(&mut names, now, 98, &user("anna"));
+        assert_eq!(answer(&mut names, &other), found("anna"));
+        drop(hangs);
+        for end in guests.iter().chain([&of_user]) {
+            assert_eq!(answer(&mut names, end), found(&name));
+        }
+        assert!(names.connections.is_empty() && names.joined.is_empty());
+        assert!(names.queues.is_idle());
+    }
+
+    #[test]
+    fn equal_questions_have_another_thread_once_the_first_is_late() {
+        static HANGS: Mutex<()> = Mutex::new(());
+        let hangs = HANGS.lock().expect("it is the first");
+        let mut names = NameService::new(|it| hang_with(&HANGS, it)).expect("descriptors");
+        let now = Instant::now();
+        let name = name_that_hangs();
+        let first = ask(&mut names, now, 1, &user(&name));
+        let soon = now + QUESTION_TIMEOUT / 2;
+        let second = ask(&mut names, soon, 2, &user(&name));
+        let third = ask(&mut names, soon, 3, &user(&name));
+        assert_eq!(names.threads.running(), 1);
+        names.end_late(now + QUESTION_TIMEOUT);
+        names.hand_out();
+        assert_eq!(names.threads.running(), 2);
+        assert!([&first, &second, &third].iter().all(|end| received(end).is_none()));
+        names.end_late(soon + QUESTION_TIMEOUT);
+        let refused = [&second, &third].iter().filter(|end| received(end).is_some()).count();
+        assert_eq!(refused, 1, "the time of the one that no thread has is over");
+        drop(hangs);
+        assert_eq!(answer(&mut names, &first), found(&name));
+        while names.threads.running() > 0 {
+            names.threads.found().take().into_iter().for_each(|found| names.finish(found));
+            thread::yield_now();
+        }
+        assert!(names.queues.is_idle() && names.joined.is_empty() && names.connections.is_empty());
     }
 
     #[test]
@@ -574,18 +661,17 @@ mod tests {
         let hangs = HANGS.lock().expect("it is the first");
         let mut names = NameService::new(|it| hang_with(&HANGS, it)).expect("descriptors");
         let now = Instant::now();
-        let busy: Vec<_> = (0..16).map(|pid| ask(&mut names, now, pid, &user("hangs"))).collect();
+        let busy: Vec<_> =
+            (0..16).map(|pid| ask(&mut names, now, pid, &user(&name_that_hangs()))).collect();
         let guests: Vec<_> =
             (100..108).map(|pid| ask(&mut names, now, pid, &of_guest("daemon"))).collect();
         let waiting = ask(&mut names, now, 99, &user("anna"));
         assert_eq!(names.threads.running(), 16);
-        let (_, next) = names.waiting.pop().expect("it waits");
-        assert_eq!(names.connections[&next].asker, worker(99), "before those of guests");
-        names.enqueue(worker(99), next);
         drop(hangs);
-        for (end, name) in busy.iter().map(|end| (end, "hangs")).chain([(&waiting, "anna")]) {
-            assert_eq!(answer(&mut names, end), found(name));
+        for end in &busy {
+            answer(&mut names, end).expect("it is answered");
         }
+        assert_eq!(answer(&mut names, &waiting), found("anna"));
         for end in &guests {
             assert_eq!(answer(&mut names, end), found("daemon"));
         }
@@ -598,7 +684,8 @@ mod tests {
         let hangs = HANGS.lock().expect("it is the first");
         let mut names = NameService::new(|it| hang_with(&HANGS, it)).expect("descriptors");
         let now = Instant::now();
-        let running: Vec<_> = (0..4).map(|_| ask(&mut names, now, 1, &user("hangs"))).collect();
+        let running: Vec<_> =
+            (0..4).map(|_| ask(&mut names, now, 1, &user(&name_that_hangs()))).collect();
         let first = ask(&mut names, now, 1, &user("first"));
         let second = ask(&mut names, now + QUESTION_TIMEOUT / 2, 1, &user("second"));
         assert_eq!(names.put_off[&worker(1)].len(), 2);
@@ -619,7 +706,7 @@ mod tests {
         let mut names = NameService::new(|it| hang_with(&HANGS, it)).expect("descriptors");
         let now = Instant::now();
         let hanging: Vec<_> =
-            (0..16).map(|pid| ask(&mut names, now, pid, &user("hangs"))).collect();
+            (0..16).map(|pid| ask(&mut names, now, pid, &user(&name_that_hangs()))).collect();
         let waiting = ask(&mut names, now, 99, &user("anna"));
         assert_eq!((names.threads.running(), received(&waiting)), (16, None));
         let later = now + QUESTION_TIMEOUT;
@@ -633,9 +720,9 @@ mod tests {
         assert_eq!(names.next_timeout(), None, "late ones are waited for without a limit");
         drop(hangs);
         for end in &hanging {
-            assert_eq!(answer(&mut names, end), found("hangs"), "late, and kept by its worker");
+            answer(&mut names, end).expect("late, and kept by its worker");
         }
-        assert_eq!((names.threads.running(), names.late), (0, 0));
+        assert!(names.threads.running() == 0 && names.queues.is_idle());
     }
 
     /// The attack: the name service hangs, and clients cause questions without an end.
@@ -648,14 +735,14 @@ mod tests {
         let mut ends = Vec::new();
         for turn in 0..40 {
             for pid in 0..16 {
-                ends.push(ask(&mut names, now, 16 * turn + pid, &user("hangs")));
+                ends.push(ask(&mut names, now, 16 * turn + pid, &user(&name_that_hangs())));
             }
             now += QUESTION_TIMEOUT;
             names.end_late(now);
         }
         assert_eq!(names.threads.running(), NAME_THREADS_HANGING_MAX);
         drop(hangs);
-        assert_eq!(answer(&mut names, &ends[0]), found("hangs"));
+        answer(&mut names, &ends[0]).expect("it is answered");
     }
 
     #[test]
@@ -663,7 +750,7 @@ mod tests {
         let look_up = |_: &NameQuestion| Ok(NameAnswer::User(Some(SystemUser::default())));
         let mut names = NameService::new(look_up).expect("descriptors");
         let question = NameQuestion::User("anna".to_owned());
-        let packet = NameRequest { question, is_for_guest: false }.encode();
+        let packet = NameRequest { question, purpose: NamePurpose::Server }.encode();
         let now = Instant::now();
         let first = ask(&mut names, now, 1, &packet);
         let user = answer(&mut names, &first);

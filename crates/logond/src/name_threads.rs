@@ -66,6 +66,7 @@ impl NameThreads {
     }
 
     /// Number of questions that threads have.
+    #[cfg(test)]
     pub(crate) fn running(&self) -> usize {
         self.running
     }

@@ -51,8 +51,8 @@ pub use mailbox::Mailbox;
 pub use name_connection::{NameConnection, ask_for_name, listen_for_names};
 pub use name_look_up::{loading_questions, look_up_name};
 pub use name_question::{
-    NAME_BYTES_MAX, NameAnswer, NameQuestion, NameRequest, QUESTION_BYTES_MAX, SystemUser,
-    may_be_name,
+    NAME_BYTES_MAX, NameAnswer, NamePurpose, NameQuestion, NameRequest, QUESTION_BYTES_MAX,
+    SystemUser, may_be_name,
 };
 pub use netgroup::{netgroup_exists, netgroup_includes};
 pub use packet_filter::{Instruction, filter_sockets};

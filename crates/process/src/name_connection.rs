@@ -180,10 +180,11 @@ mod tests {
     use messaging::GROUPS_MAX;
 
     use super::{NAME, NAME_SENDS_MAX, NameConnection, ask_for_name, listen_for_names};
-    use crate::name_question::{NameAnswer, NameQuestion, NameRequest, SystemUser};
+    use crate::name_question::{NameAnswer, NamePurpose, NameQuestion, NameRequest, SystemUser};
 
     fn question() -> NameRequest {
-        NameRequest { question: NameQuestion::User("anna".to_owned()), is_for_guest: true }
+        let question = NameQuestion::User("anna".to_owned());
+        NameRequest { question, purpose: NamePurpose::Guest }
     }
 
     /// Waits for a connection with a question.

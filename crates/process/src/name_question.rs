@@ -31,8 +31,19 @@ pub enum NameQuestion {
 pub struct NameRequest {
     /// What is to be looked up.
     pub question: NameQuestion,
-    /// A guest has caused it, with a name or id of the guest's choice: all others are first.
-    pub is_for_guest: bool,
+    /// Reason of the question, which decides on its turn.
+    pub purpose: NamePurpose,
+}
+
+/// Reason of a question for a name. Those of an earlier one are first.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum NamePurpose {
+    /// The server needs the answer: for a logon or a tree connect of a user.
+    Server,
+    /// A user's client has asked, for a name or id of its choice.
+    Client,
+    /// A guest has caused it.
+    Guest,
 }
 
 /// An answer of the name service. `None` if there is no such user or group.
@@ -126,7 +137,7 @@ impl NameRequest {
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut packet = Vec::new();
-        put_number(&mut packet, u32::from(self.is_for_guest));
+        put_number(&mut packet, self.purpose as u32);
         self.question.put(&mut packet);
         packet
     }
@@ -135,9 +146,14 @@ impl NameRequest {
     #[must_use]
     pub fn decode(packet: &[u8]) -> Option<Self> {
         let mut rest = packet;
-        let is_for_guest = take_flag(&mut rest)?;
+        let purpose = match take_number(&mut rest)? {
+            0 => NamePurpose::Server,
+            1 => NamePurpose::Client,
+            2 => NamePurpose::Guest,
+            _ => return None,
+        };
         let question = NameQuestion::take(&mut rest)?;
-        (rest.is_empty() && question.has_names()).then_some(Self { question, is_for_guest })
+        (rest.is_empty() && question.has_names()).then_some(Self { question, purpose })
     }
 }
 
@@ -224,7 +240,7 @@ mod tests {
     }
 
     fn request(question: NameQuestion) -> NameRequest {
-        NameRequest { question, is_for_guest: false }
+        NameRequest { question, purpose: NamePurpose::Server }
     }
 
     #[test]
@@ -238,8 +254,8 @@ mod tests {
             NameQuestion::GroupName(u32::MAX),
             NameQuestion::Netgroup { netgroup: long.clone(), user: long },
         ] {
-            let user = request(question.clone());
-            for request in [user, NameRequest { question, is_for_guest: true }] {
+            for purpose in [NamePurpose::Server, NamePurpose::Client, NamePurpose::Guest] {
+                let request = NameRequest { question: question.clone(), purpose };
                 let packet = request.encode();
                 assert!(packet.len() <= QUESTION_BYTES_MAX);
                 assert_eq!(NameRequest::decode(&packet), Some(request));

@@ -14,6 +14,7 @@
 //! A missing answer is an error, and never taken for "there is no such user".
 
 use std::collections::HashMap;
+use std::mem::replace;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -28,17 +29,28 @@ pub(super) type LookUp = fn(&Question) -> anyhow::Result<Answer>;
 /// The name service, as one worker uses it.
 #[derive(Debug)]
 pub(super) struct NameService {
-    look_up: LookUp,
-    /// The same for questions that guests cause.
-    look_up_for_guest: LookUp,
+    look_ups: LookUps,
     deadline: Duration,
     believed: HashMap<Question, (Instant, Answer)>,
     asking: Option<Asking>,
+    /// Another thread for questions of guests: a late one keeps no user waiting.
+    asking_for_guests: Option<Asking>,
     ends_when_late: bool,
     spent: Spent,
     spent_by_guests: Spent,
     /// The question is a guest's.
     serves_guest: bool,
+}
+
+/// Ways to answer a question, by its purpose.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LookUps {
+    /// For questions of the server itself.
+    pub(super) server: LookUp,
+    /// For questions of clients of users.
+    pub(super) client: LookUp,
+    /// For questions that guests cause.
+    pub(super) guest: LookUp,
 }
 
 /// The thread that asks the name service.
@@ -63,6 +75,8 @@ pub(super) const DEADLINE: Duration = Duration::from_secs(5);
 /// Time for which a user's rights are cached: session setup and tree connect ask one after the
 /// other.
 const RIGHTS_BELIEVED: Duration = Duration::from_secs(1);
+/// The same for a guest, who acts as the guest account and causes such questions at will.
+const GUEST_RIGHTS_BELIEVED: Duration = Duration::from_secs(60);
 /// Time for which the id of a name, or the name of an id, is cached.
 const NAME_BELIEVED: Duration = Duration::from_secs(60);
 /// Time for which a missing name or id is cached.
@@ -78,24 +92,18 @@ const GUESTS_SPENT_MAX: Duration = Duration::from_millis(50);
 const GUESTS_PARTS: u32 = 20;
 
 impl NameService {
-    pub(super) fn new(look_up: LookUp, deadline: Duration) -> Self {
+    pub(super) fn new(look_ups: LookUps, deadline: Duration) -> Self {
         Self {
-            look_up,
-            look_up_for_guest: look_up,
+            look_ups,
             deadline,
             believed: HashMap::new(),
             asking: None,
+            asking_for_guests: None,
             ends_when_late: false,
             spent: Spent::default(),
             spent_by_guests: Spent::default(),
             serves_guest: false,
         }
-    }
-
-    /// Asks in another way where a guest causes a question, with a name or id of that guest's
-    /// choice.
-    pub(super) fn for_guests_by(self, look_up_for_guest: LookUp) -> Self {
-        Self { look_up_for_guest, ..self }
     }
 
     /// Asks without a thread from now on, unless there is one, and ends this process where the
@@ -109,7 +117,11 @@ impl NameService {
     /// # Errors
     /// If the name service failed, or did not answer in time.
     pub(super) fn ask(&mut self, question: Question) -> anyhow::Result<Answer> {
-        self.ask_within(question, self.deadline, self.look_up)
+        let look_up = match self.serves_guest {
+            true => self.look_ups.guest,
+            false => self.look_ups.server,
+        };
+        self.ask_within(question, self.deadline, look_up)
     }
 
     fn ask_within(
@@ -121,7 +133,7 @@ impl NameService {
         self.wait_for_late(Duration::ZERO);
         let now = Instant::now();
         if let Some((at, answer)) = self.believed.get(&question)
-            && now.saturating_duration_since(*at) < believed_for(&question, answer)
+            && now.saturating_duration_since(*at) < self.believed_for(&question, answer)
         {
             return Ok(answer.clone());
         }
@@ -138,8 +150,8 @@ impl NameService {
     pub(super) fn ask_for_client(&mut self, question: Question) -> anyhow::Result<Answer> {
         let begun = Instant::now();
         let (max, parts, look_up) = match self.serves_guest {
-            true => (GUESTS_PARTS * GUESTS_SPENT_MAX, GUESTS_PARTS, self.look_up_for_guest),
-            false => (SPENT_MAX, 2, self.look_up),
+            true => (GUESTS_PARTS * GUESTS_SPENT_MAX, GUESTS_PARTS, self.look_ups.guest),
+            false => (SPENT_MAX, 2, self.look_ups.client),
         };
         let ahead = self.account().until.map(|until| until.saturating_duration_since(begun));
         let Some(left) = max.checked_sub(ahead.unwrap_or_default()) else {
@@ -153,9 +165,13 @@ impl NameService {
         answer
     }
 
-    /// Notes whether a guest asks the questions of clients from now on.
-    pub(super) fn serve_guest(&mut self, is_guest: bool) {
-        self.serves_guest = is_guest;
+    /// Notes whether questions are a guest's from now on. Returns whether they were so far.
+    pub(super) fn serve_guest(&mut self, is_guest: bool) -> bool {
+        replace(&mut self.serves_guest, is_guest)
+    }
+
+    fn asking(&mut self) -> &mut Option<Asking> {
+        if self.serves_guest { &mut self.asking_for_guests } else { &mut self.asking }
     }
 
     fn account(&mut self) -> &mut Spent {
@@ -174,19 +190,19 @@ impl NameService {
         wait: Duration,
         look_up: LookUp,
     ) -> anyhow::Result<Answer> {
-        if self.asking.is_none()
+        if self.asking().is_none()
             && self.ends_when_late
             && let Ok(_deadline) = Deadline::after(wait)
         {
             return look_up(question);
         }
-        if self.asking.is_none() {
-            self.asking = Some(Asking::begin()?);
+        if self.asking().is_none() {
+            *self.asking() = Some(Asking::begin()?);
         }
         let begun = Instant::now();
-        // A guest's question may be late soon, and is no reason to refuse one of a user.
+        // One of a client may be late soon, and is no reason to refuse another.
         self.wait_for_late(wait);
-        let asking = self.asking.as_mut().expect("begun above");
+        let asking = self.asking().as_mut().expect("begun above");
         if asking.late_since.is_some() {
             bail!("the name service has not answered an earlier question yet");
         }
@@ -207,7 +223,7 @@ impl NameService {
     /// Waits for the answer to an earlier question, as long as that may take, and caches it.
     fn wait_for_late(&mut self, wait: Duration) {
         let deadline = self.deadline;
-        let Some(asking) = &mut self.asking else { return };
+        let Some(asking) = self.asking() else { return };
         let Some(since) = asking.late_since else { return };
         let left = wait.min(deadline.saturating_sub(since.elapsed()));
         let Ok((question, answer, at)) = asking.answers.recv_timeout(left) else { return };
@@ -215,6 +231,15 @@ impl NameService {
         if let Ok(answer) = answer {
             // The answer may have been there for long.
             self.believe(question, answer, at);
+        }
+    }
+
+    fn believed_for(&self, question: &Question, answer: &Answer) -> Duration {
+        match (question, answer) {
+            (Question::User(_), _) if self.serves_guest => GUEST_RIGHTS_BELIEVED,
+            (Question::User(_) | Question::Netgroup { .. }, _) => RIGHTS_BELIEVED,
+            (_, Answer::Named(None)) => NOBODY_BELIEVED,
+            _ => NAME_BELIEVED,
         }
     }
 
@@ -249,14 +274,6 @@ impl Asking {
     }
 }
 
-fn believed_for(question: &Question, answer: &Answer) -> Duration {
-    match (question, answer) {
-        (Question::User(_) | Question::Netgroup { .. }, _) => RIGHTS_BELIEVED,
-        (_, Answer::Named(None)) => NOBODY_BELIEVED,
-        _ => NAME_BELIEVED,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
@@ -266,7 +283,13 @@ mod tests {
     use rustix::process::{Gid, Uid};
     use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
-    use super::{Answer, NameService, Question};
+    use super::{Answer, LookUp, LookUps, NameService, Question};
+
+    /// A name service with the same answers for all.
+    fn service(look_up: LookUp, deadline: Duration) -> NameService {
+        let look_ups = LookUps { server: look_up, client: look_up, guest: look_up };
+        NameService::new(look_ups, deadline)
+    }
 
     fn group(name: &str) -> Question {
         Question::GroupId(name.to_owned())
@@ -284,7 +307,7 @@ mod tests {
     fn a_name_service_that_hangs_is_waited_for_once_and_its_late_answer_is_kept() {
         static HANGS: Mutex<()> = Mutex::new(());
         static ASKED: AtomicUsize = AtomicUsize::new(0);
-        let mut names = NameService::new(
+        let mut names = service(
             |_| {
                 ASKED.fetch_add(1, Ordering::SeqCst);
                 let _until_the_test_lets_go = HANGS.lock();
@@ -310,7 +333,7 @@ mod tests {
 
     #[test]
     fn questions_of_guests_keep_a_worker_waiting_for_a_small_part_of_the_time() {
-        let mut names = NameService::new(
+        let mut names = service(
             |_| {
                 std::thread::sleep(Duration::from_millis(5));
                 Ok(Answer::Named(None))
@@ -329,13 +352,17 @@ mod tests {
     }
 
     #[test]
-    fn only_questions_that_a_guest_causes_are_asked_as_those_of_guests() {
+    fn a_question_is_asked_for_its_purpose() {
         fn answer(id: u32) -> anyhow::Result<Answer> {
             Ok(Answer::Named(Some(("staff".to_owned(), id))))
         }
-        let mut names =
-            NameService::new(|_| answer(1), super::DEADLINE).for_guests_by(|_| answer(2));
+        let look_ups =
+            LookUps { server: |_| answer(1), client: |_| answer(2), guest: |_| answer(3) };
+        let mut names = NameService::new(look_ups, super::DEADLINE);
+        assert_eq!(id(names.ask(group("by the server"))), Some(1));
+        assert_eq!(id(names.ask_for_client(group("by a user"))), Some(2));
         names.serve_guest(true);
+        assert_eq!(id(names.ask(group("for a guest"))), Some(3));
         let by_guest = loop {
             // On a busy machine the answer comes late, and is kept.
             match names.ask_for_client(group("by a guest")) {
@@ -343,15 +370,58 @@ mod tests {
                 Err(_) => std::thread::yield_now(),
             }
         };
-        assert_eq!(id(Ok(by_guest)), Some(2));
-        assert_eq!(id(names.ask(group("by the server"))), Some(1), "it is no guest's choice");
+        assert_eq!(id(Ok(by_guest)), Some(3));
+    }
+
+    /// The attack: a guest with the ClientGuid of a user asks for names that hang.
+    #[test]
+    fn a_late_question_of_a_guest_keeps_no_user_waiting() {
+        static HANGS: Mutex<()> = Mutex::new(());
+        let hangs = HANGS.lock().expect("it is the first");
+        let mut names = service(
+            |question| {
+                if *question == group("hangs") {
+                    let _until_the_test_lets_go = HANGS.lock();
+                }
+                Ok(Answer::Named(Some(("staff".to_owned(), 7))))
+            },
+            Duration::from_secs(60),
+        );
+        names.serve_guest(true);
+        names.ask_for_client(group("hangs")).expect_err("it hangs");
         names.serve_guest(false);
-        assert_eq!(id(names.ask_for_client(group("by a user"))), Some(1));
+        let begun = Instant::now();
+        assert_eq!(id(names.ask(group("staff"))), Some(7));
+        assert!(begun.elapsed() < Duration::from_secs(60), "it did not wait for the other one");
+        drop(hangs);
+    }
+
+    /// A guest acts as the same user each time, and connects as often as it likes.
+    #[test]
+    fn the_guest_account_is_asked_for_once_a_minute() {
+        static ASKED: AtomicUsize = AtomicUsize::new(0);
+        let mut names = service(
+            |_| {
+                ASKED.fetch_add(1, Ordering::SeqCst);
+                Ok(Answer::User(None))
+            },
+            super::DEADLINE,
+        );
+        let nobody = Question::User("nobody".to_owned());
+        names.serve_guest(true);
+        names.ask(nobody.clone()).expect("it is quick");
+        let (at, _) = names.believed.get_mut(&nobody).expect("it is cached");
+        *at -= 2 * super::RIGHTS_BELIEVED;
+        names.ask(nobody.clone()).expect("it is cached");
+        assert_eq!(ASKED.load(Ordering::SeqCst), 1);
+        names.serve_guest(false);
+        names.ask(nobody).expect("it is quick");
+        assert_eq!(ASKED.load(Ordering::SeqCst), 2, "rights of a user are those of now");
     }
 
     #[test]
     fn the_thread_that_asks_is_the_own_one_only_while_a_late_answer_may_end_the_process() {
-        let mut names = NameService::new(
+        let mut names = service(
             |_| Ok(Answer::Named(std::thread::current().name().map(|it| (it.to_owned(), 1)))),
             super::DEADLINE,
         );
@@ -377,7 +447,7 @@ mod tests {
         if !rustix::process::getuid().is_root() {
             return;
         }
-        let mut names = NameService::new(
+        let mut names = service(
             |_| {
                 let status = std::fs::read_to_string("/proc/thread-self/status")?;
                 let is_id = |line: &&str| {
@@ -402,7 +472,7 @@ mod tests {
     #[test]
     fn an_answered_question_is_not_asked_again_and_a_failed_one_is() {
         static ASKED: AtomicUsize = AtomicUsize::new(0);
-        let mut names = NameService::new(
+        let mut names = service(
             |question| {
                 ASKED.fetch_add(1, Ordering::SeqCst);
                 match question {
@@ -428,7 +498,7 @@ mod tests {
 
     #[test]
     fn questions_of_clients_do_not_take_all_of_the_time() {
-        let mut names = NameService::new(|_| Ok(Answer::Named(None)), super::DEADLINE);
+        let mut names = service(|_| Ok(Answer::Named(None)), super::DEADLINE);
         names.ask_for_client(group("a")).expect("it is quick");
         names.exhaust_time_of_clients();
         names.ask_for_client(group("b")).expect_err("too long");
@@ -437,7 +507,7 @@ mod tests {
 
     #[test]
     fn kept_answers_are_bounded() {
-        let mut names = NameService::new(|_| Ok(Answer::Named(None)), super::DEADLINE);
+        let mut names = service(|_| Ok(Answer::Named(None)), super::DEADLINE);
         for number in 0..10_000 {
             names.ask(Question::UserName(number)).expect("it is quick");
             assert!(names.believed.len() <= super::BELIEVED_MAX);

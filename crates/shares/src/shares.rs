@@ -163,10 +163,7 @@ impl<'a> Shares<'a> {
     /// # Errors
     /// The user may not connect to the share.
     pub fn decide(&mut self, request: &ConnectShare) -> Result<Box<Prepared>, Refusal> {
-        unix::serve_guest(request.account.is_guest);
-        let decided = self.decide_for_client(request);
-        unix::serve_guest(false);
-        decided
+        unix::ask_for(request.account.is_guest, || self.decide_for_client(request))
     }
 
     /// Decides with the configuration of the client, which may have files of its own.

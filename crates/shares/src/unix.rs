@@ -11,13 +11,13 @@ use std::sync::OnceLock;
 
 use anyhow::{Context, bail, ensure};
 use messaging::GROUPS_MAX;
-use process::{NameRequest, SystemUser, ask_for_name, look_up_name, may_be_name};
+use process::{NamePurpose, NameRequest, SystemUser, ask_for_name, look_up_name, may_be_name};
 use store::Credentials;
 use tracing::debug;
 
 pub use super::unix_user::UnixUser;
 
-use super::name_service::{self, Answer, NameService, Question};
+use super::name_service::{self, Answer, LookUps, NameService, Question};
 use super::own_users::OwnUsers;
 
 thread_local! {
@@ -41,7 +41,12 @@ pub fn ask_logond_for_names(lock_dir: PathBuf) {
 }
 
 fn name_service() -> NameService {
-    NameService::new(look_up, name_service::DEADLINE).for_guests_by(look_up_for_guest)
+    let look_ups = LookUps {
+        server: |question| look_up(question, NamePurpose::Server),
+        client: |question| look_up(question, NamePurpose::Client),
+        guest: |question| look_up(question, NamePurpose::Guest),
+    };
+    NameService::new(look_ups, name_service::DEADLINE)
 }
 
 /// Replaces the users of this thread who have ids of their own.
@@ -161,9 +166,17 @@ pub(super) fn try_find_for_client(question: Question) -> anyhow::Result<Option<(
     named(NAMES.with_borrow_mut(|names| names.ask_for_client(question))?)
 }
 
-/// Notes whether the questions for clients that follow are a guest's.
-pub(super) fn serve_guest(is_guest: bool) {
-    NAMES.with_borrow_mut(|names| names.serve_guest(is_guest));
+/// Notes whether the questions that follow are a guest's. Returns whether they were so far.
+pub(super) fn serve_guest(is_guest: bool) -> bool {
+    NAMES.with_borrow_mut(|names| names.serve_guest(is_guest))
+}
+
+/// Asks questions that a guest causes, or that none does.
+pub(super) fn ask_for<T>(is_guest: bool, ask: impl FnOnce() -> T) -> T {
+    let before = serve_guest(is_guest);
+    let result = ask();
+    serve_guest(before);
+    result
 }
 
 /// Returns the name and id of a user with ids of its own.
@@ -190,7 +203,8 @@ pub fn end_when_late<T>(step: impl FnOnce() -> T) -> T {
 /// Replaces this thread's name service, and clears the cache.
 #[cfg(test)]
 pub(super) fn replace_name_service(look_up: name_service::LookUp) {
-    NAMES.set(NameService::new(look_up, name_service::DEADLINE));
+    let look_ups = LookUps { server: look_up, client: look_up, guest: look_up };
+    NAMES.set(NameService::new(look_ups, name_service::DEADLINE));
 }
 
 /// Uses the time for clients' look-ups up, as slow look-ups would.
@@ -207,18 +221,10 @@ fn named(answer: Answer) -> anyhow::Result<Option<(String, u32)>> {
 }
 
 /// Asks the name service, without a time limit: `logond` for a worker.
-fn look_up(question: &Question) -> anyhow::Result<Answer> {
-    look_up_for(question, false)
-}
-
-fn look_up_for_guest(question: &Question) -> anyhow::Result<Answer> {
-    look_up_for(question, true)
-}
-
-fn look_up_for(question: &Question, is_for_guest: bool) -> anyhow::Result<Answer> {
+fn look_up(question: &Question, purpose: NamePurpose) -> anyhow::Result<Answer> {
     match SERVER.get() {
         Some(lock_dir) => {
-            ask_for_name(lock_dir, &NameRequest { question: question.clone(), is_for_guest })
+            ask_for_name(lock_dir, &NameRequest { question: question.clone(), purpose })
         }
         None => look_up_name(question),
     }
