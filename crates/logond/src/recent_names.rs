@@ -31,10 +31,14 @@ impl RecentNames {
         (now.saturating_duration_since(*asked) < RECENT_NAMES_AGE_MAX).then_some(answer)
     }
 
-    /// Keeps an answer, if it is a user's.
+    /// Keeps an answer, if it is a user, or says whether a netgroup has one.
     pub(crate) fn keep(&mut self, asked: Instant, question: NameQuestion, answer: &NameAnswer) {
-        let NameAnswer::User(Some(user)) = answer else { return };
-        if user.groups.len() > RECENT_GROUPS_MAX {
+        let is_kept = match answer {
+            NameAnswer::User(Some(user)) => user.groups.len() <= RECENT_GROUPS_MAX,
+            NameAnswer::Membership(_) => true,
+            NameAnswer::User(None) | NameAnswer::Named(_) => false,
+        };
+        if !is_kept {
             return;
         }
         if self.answers.len() >= RECENT_NAMES_MAX {
@@ -67,6 +71,16 @@ mod tests {
         assert_eq!(names.find(before, &question(1)), Some(&user(1)));
         assert_eq!(names.find(before, &question(2)), None);
         assert_eq!(names.find(asked + RECENT_NAMES_AGE_MAX, &question(1)), None);
+    }
+
+    #[test]
+    fn an_answer_about_a_netgroup_is_kept_too() {
+        let mut names = RecentNames::default();
+        let asked = Instant::now();
+        let (netgroup, user) = ("team".to_owned(), "anna".to_owned());
+        let question = NameQuestion::Netgroup { netgroup, user };
+        names.keep(asked, question.clone(), &NameAnswer::Membership(false));
+        assert_eq!(names.find(asked, &question), Some(&NameAnswer::Membership(false)));
     }
 
     #[test]

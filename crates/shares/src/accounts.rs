@@ -279,7 +279,8 @@ impl Accounts {
     /// Returns the account of guests; `None` if the name service fails.
     pub fn guest(&self, store: &mut Store) -> Option<Account> {
         let unix = unix::ask_for(true, || self.unix_user(&self.guest_account));
-        let mut unix = unix.inspect_err(|error| warn!("{error:#}")).ok()?;
+        // Strangers must not fill the log.
+        let mut unix = unix.inspect_err(|error| debug!("{error:#}")).ok()?;
         unix.credentials.sids = Credentials::well_known_of_guests();
         let name = self.guest_account.clone();
         Some(Account { is_guest: true, ..self.account(store, name, &unix) })

@@ -171,6 +171,11 @@ pub(super) fn serve_guest(is_guest: bool) -> bool {
     NAMES.with_borrow_mut(|names| names.serve_guest(is_guest))
 }
 
+/// True if the questions of now are a guest's.
+pub(super) fn serves_guest() -> bool {
+    NAMES.with_borrow(NameService::serves_guest)
+}
+
 /// Asks questions that a guest causes, or that none does.
 pub(super) fn ask_for<T>(is_guest: bool, ask: impl FnOnce() -> T) -> T {
     let before = serve_guest(is_guest);
