@@ -12,6 +12,7 @@
 //!  │ └─┼─────────────── Suspended          │
 //!  └───┼───────────────────────────────────┘
 //!      ├─> CheckingLeaseName ──> begin    a lease key with another file name
+//!      ├─> AwaitingEnd ──> begin          the open to return to may lose its connection yet
 //!      ├─> Reopening ──> response         a client returns to its durable open
 //!      └─> Replaying ──> response         a repetition of a request with an open
 //! ```
@@ -77,6 +78,8 @@ pub enum Pending {
     Opening(Box<Opening>),
     /// The store reopens the file of a durable open whose client was disconnected.
     Reopening(durable::Reopening),
+    /// A persistent open is not disconnected yet; the former connection may have ended already.
+    AwaitingEnd(Progress),
     /// The store shows the locks of a reconnected open to local programs.
     Relocking(Box<durable::Relocking>),
     /// The store reads the metadata of the open that the replayed request made.
@@ -103,6 +106,8 @@ pub struct Progress {
     has_waited: bool,
     /// True once the file name of its lease was verified.
     lease_is_verified: bool,
+    /// Number of waits for the end of a persistent open's former connection.
+    awaited_ends: u32,
 }
 
 /// A request that waits for a break or a deletion.
@@ -244,7 +249,7 @@ impl Command for Create {
             },
             Pending::Suspended(_) => {
                 let request = CreateRequest::decode(&incoming.message);
-                let again = Progress { has_waited: true, lease_is_verified: false };
+                let again = Progress { has_waited: true, ..Progress::default() };
                 begin(scope, incoming, &request.map_err(Reject::Malformed)?, again)
             }
             Pending::CheckingLeaseName(lease, progress, _) => {
@@ -252,6 +257,12 @@ impl Command for Create {
                 let request = CreateRequest::decode(&incoming.message);
                 let verified = Progress { lease_is_verified: true, ..progress };
                 begin(scope, incoming, &request.map_err(Reject::Malformed)?, verified)
+            }
+            Pending::AwaitingEnd(progress) => {
+                let request = CreateRequest::decode(&incoming.message);
+                let awaited_ends = progress.awaited_ends + 1;
+                let again = Progress { awaited_ends, ..progress };
+                begin(scope, incoming, &request.map_err(Reject::Malformed)?, again)
             }
             Pending::Reopening(reopening) => durable::reopened(scope, reopening, reply),
             Pending::Relocking(relocking) => durable::locked_again(scope, *relocking, reply),
@@ -275,7 +286,7 @@ impl Pending {
                 entered.opening.durability.create_id
             }
             // The first request has its response.
-            Self::Relocking(_) | Self::Replaying(_) => None,
+            Self::Relocking(_) | Self::Replaying(_) | Self::AwaitingEnd(_) => None,
             Self::Reopening(reopening) => reopening.create_id(),
         }
     }
@@ -309,7 +320,7 @@ fn begin(
     // [MS-SMB2] 3.3.5.9.7: the other fields of such a request are ignored.
     if let Some(reconnect) = durability.reconnect {
         let lease = caching::read_lease(request, negotiated)?;
-        return durable::reconnect(scope, request, &reconnect, &lease);
+        return durable::reconnect(scope, request, &reconnect, &lease, progress);
     }
     let requested_caching = match request.requested_oplock_level {
         OplockLevel::NONE => RequestedCaching::Nothing,
@@ -572,7 +583,7 @@ fn confirmed(
             scope.globals.withdraw(entered.file_id.volatile, scope.opens);
             let request = CreateRequest::decode(&incoming.message).map_err(Reject::Malformed)?;
             let has_waited = entered.opening.has_waited;
-            begin(scope, incoming, &request, Progress { has_waited, lease_is_verified: false })
+            begin(scope, incoming, &request, Progress { has_waited, ..Progress::default() })
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Opens of continuously available shares: [MS-SMB2] 3.3.5.9.10, 3.3.5.9.12.
 
+use proto::Effect;
+
 use super::*;
 
 fn world() -> World {
@@ -198,4 +200,38 @@ fn a_break_waits_for_the_client_that_is_away() {
     assert_eq!(notice.header.command, Command::OPLOCK_BREAK);
     peer.close(self::file_id(created)).ok();
     other.receive().pop().expect("it waits no more").ok();
+}
+
+#[test]
+fn a_client_may_be_back_before_the_end_of_its_connection_is_read() {
+    let world = world();
+    let mut first = client(&world, 1);
+    let before = first.create(&persistent()).file_id;
+    let mut second = client(&world, 2);
+    world.delay_replies(|effect| matches!(effect, Effect::Sleep(_)));
+    let request = second.request(Command::CREATE, &again(before));
+    second.send(request);
+    assert_eq!(world.delayed_replies(), 1, "the former connection may have ended");
+    first.disconnect();
+    world.release_all();
+    let response = second.receive().pop().expect("it is found").ok();
+    assert_eq!(file_id(&response).persistent, before.persistent);
+}
+
+/// The client gives the open up by then, and its application is told.
+#[test]
+fn an_open_that_stays_connected_is_not_awaited_for_long() {
+    let world = world();
+    let mut first = client(&world, 1);
+    let before = first.create(&persistent()).file_id;
+    let mut second = client(&world, 2);
+    let seen = world.record_sleeps();
+    let response = second.try_create(&again(before));
+    assert_eq!(response.outcome(), Reason::NoSuchDurableOpen);
+    let longest = seen.borrow().iter().max().copied();
+    assert_eq!(longest, Some(Duration::from_millis(64)), "126 ms, all together");
+    seen.borrow_mut().clear();
+    second.try_create(&reconnect(before, DurableFlags::empty())).expect(Reason::NoSuchDurableOpen);
+    assert_eq!(*seen.borrow(), [], "the open is not named as a persistent one");
+    first.close(before).ok();
 }

@@ -39,7 +39,7 @@ use wire::negotiate::Capabilities;
 
 use super::contexts::Contexts;
 use super::validate::{parse_name, parse_path, path_of};
-use super::{Pending, caching};
+use super::{Pending, Progress, caching};
 
 /// Time for which a durable open of the first version is kept, as by Windows: its request has no
 /// timeout.
@@ -50,6 +50,13 @@ const TIMEOUT_DEFAULT: Duration = Duration::from_secs(60);
 
 /// Longest time for which a client can have an open kept.
 const TIMEOUT_MAX: Duration = Duration::from_secs(300);
+
+/// First wait for the end of a persistent open's former connection; each further one is twice as
+/// long.
+const END_WAIT: Duration = Duration::from_millis(2);
+
+/// Highest number of these waits for one request.
+const ENDS_AWAITED_MAX: u32 = 6;
 
 /// Contexts of a request on durability.
 #[derive(Clone, Debug, Default)]
@@ -93,6 +100,17 @@ pub struct Reopening {
 pub struct Relocking {
     pub(super) volatile: u64,
     response: Response,
+}
+
+impl Reconnect {
+    /// Returns the time after which a request may find its open, if it was not found now. A client
+    /// that has lost its connection may be back before another worker has read the end of that
+    /// connection, and gives the open up if it is refused. Only persistent opens are awaited: who
+    /// names one has it, as a rule.
+    pub(super) fn wait_for_end(&self, share: &Share, awaited: u32) -> Option<Duration> {
+        let may_come = self.is_persistent && share.is_ca && share.durable_handles;
+        (may_come && awaited < ENDS_AWAITED_MAX).then(|| END_WAIT * (1 << awaited))
+    }
 }
 
 impl Reopening {
@@ -261,8 +279,26 @@ fn timeout(timeout_ms: u32) -> Duration {
     }
 }
 
-/// Finds a durable open and reopens its file: [MS-SMB2] 3.3.5.9.7, 3.3.5.9.12.
+/// Finds a durable open and reopens its file: [MS-SMB2] 3.3.5.9.7, 3.3.5.9.12. A persistent one
+/// that is not found may be soon.
 pub(super) fn reconnect(
+    scope: InTree<'_>,
+    request: &CreateRequest<'_>,
+    reconnect: &Reconnect,
+    requested_caching: &RequestedCaching,
+    progress: Progress,
+) -> Result<Step<Pending>, Reject> {
+    let wait = reconnect.wait_for_end(&scope.tree.share, progress.awaited_ends);
+    let found = find_and_reopen(scope, request, reconnect, requested_caching);
+    match (found, wait) {
+        (Err(Reject::NoSuchDurableOpen), Some(time)) => {
+            Ok(Step::Wait(Effect::Sleep(time), Pending::AwaitingEnd(progress)))
+        }
+        (found, _) => found,
+    }
+}
+
+fn find_and_reopen(
     scope: InTree<'_>,
     request: &CreateRequest<'_>,
     reconnect: &Reconnect,
