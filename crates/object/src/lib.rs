@@ -14,6 +14,7 @@ pub mod open;
 pub mod path;
 pub mod piped;
 pub mod quota;
+pub mod temporary_name;
 pub mod volume;
 
 use bytes::{Bytes, BytesMut};
@@ -30,6 +31,7 @@ pub use quota::{
     NewQuota, Quota, QuotaChange, QuotaLimits, QuotaOp, QuotaQuery, QuotaStart, QuotaState,
     QuotaSubject, QuotaUser, ToldQuota, UserQuota,
 };
+pub use temporary_name::{TEMPORARY_PREFIX, has_temporary, is_temporary};
 pub use volume::{FreeSpace, Volume};
 
 /// Number of a store among those of one worker. Its opens and roots have it in their upper bits, so

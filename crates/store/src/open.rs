@@ -15,10 +15,12 @@
 //! the kernel checks them once more. For a new object it is the right to add to the directory.
 //!
 //! Other processes change the tree meanwhile. A name that vanishes or appears between look-up and
-//! open is looked up again, up to `ATTEMPTS_MAX` times; an object is made with O_EXCL. The engine
+//! open is looked up again, up to `ATTEMPTS_MAX` times; an object is made with O_EXCL, or gets a
+//! free name once it has its descriptor (`unseen`). The engine
 //! finds out by itself whether another client has deleted the name since.
 
 pub(crate) mod create;
 pub(crate) mod existing;
 pub(crate) mod lookup;
 pub(crate) mod overwrite;
+mod unseen;

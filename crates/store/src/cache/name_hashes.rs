@@ -16,6 +16,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
 use dtyp::upcase;
+use object::is_temporary;
 use rustc_hash::FxHashSet;
 use rustix::fs::{OFlags, Statx};
 use rustix::io::Errno;
@@ -77,6 +78,7 @@ impl SoughtName<'_> {
         self.short
             && short_name(self.settings, stored).is_some_and(|name| name == self.folded)
             && !is_vetoed(self.settings, stored)
+            && !is_temporary(stored.as_bytes())
     }
 }
 

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use dtyp::fscc::ReparseTag;
 use dtyp::{AccessMask, FileAttributes, NtStatus};
 use object::path::join;
-use object::{DirectoryEntry, EntryDetail, LocalOpen, Metadata, ObjectKind};
+use object::{DirectoryEntry, EntryDetail, LocalOpen, Metadata, ObjectKind, is_temporary};
 use rustix::fs::{OFlags, Statx};
 use rustix::io::Errno;
 
@@ -179,6 +179,7 @@ fn list(
                 let Some(name) = names.next(fd.as_fd()).during(Operation::List)? else { break };
                 let stored = OsStr::from_bytes(name.to_bytes());
                 let visible = match open.path.is_posix() {
+                    _ if is_temporary(name.to_bytes()) => continue,
                     // A name that is not UTF-8 cannot be sent, and POSIX has no short names.
                     true => stored.to_str().map(Cow::Borrowed),
                     false => shown(&open.root.settings, stored),

@@ -55,7 +55,7 @@ impl Store {
         }
         match self.unlink(parent, &closed.name, closed.name_inode, may) {
             Err(NtStatus::DIRECTORY_NOT_EMPTY) => {
-                remains::remove(closed)?;
+                remains::remove(&mut self.impersonation, closed, may)?;
                 self.unlink(parent, &closed.name, closed.name_inode, may)?;
             }
             result => result?,

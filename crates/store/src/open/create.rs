@@ -1,11 +1,12 @@
 //! Creating what does not exist: [MS-FSA] 2.1.5.1.1. Called by `Store::open`, see [`super`].
 //!
 //! The object is made with the mode of the share, then gets attributes, ACL and size. If one of
-//! these steps fails, it is removed again.
+//! these steps fails, it is removed again. One that gets a descriptor has no name until then: see
+//! [`super::unseen`].
 
 use object::Metadata;
 use std::ffi::OsStr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use dtyp::{AccessMask, FileAttributes, NtStatus};
 use object::{OpenRequest, RequestedKind};
@@ -24,11 +25,12 @@ use crate::model::place::Parent;
 use crate::model::place::Place;
 use crate::model::root::Root;
 use crate::model::secured_object::SecuredObject;
+use crate::open::unseen::Unseen;
 use crate::security::access::{self, NamedBy};
 use crate::security::credentials::Permissions;
 use crate::security::given_mode;
 use crate::security::posix_acl;
-use crate::settings::RootSettings;
+use crate::settings::{InheritOwner, RootSettings};
 use crate::sys::file_kind::{is_directory, kind_of};
 use crate::sys::system;
 use crate::sys::times;
@@ -55,6 +57,14 @@ pub(crate) struct OpenedObject {
     pub(crate) name_inode: Inode,
 }
 
+/// The rest of a new object's state, once it has attributes, permissions and size.
+struct Furnished {
+    dos: DosAttributes,
+    /// Its status is another one than before.
+    is_changed: bool,
+    lacks_xattrs: bool,
+}
+
 /// Result of an attempt to create an object.
 pub(crate) enum Created {
     /// Another program was faster, or the name is a link to a missing target.
@@ -79,6 +89,11 @@ impl Store {
         }
         let directory = request.kind == RequestedKind::Directory;
         access::verify_may_add(&mut self.impersonation, root, parent, directory)?;
+        if self.gives_descriptor(root, request, parent)
+            && let Some(created) = self.create_unseen(root, request, place, parent)?
+        {
+            return Ok(created);
+        }
         let verified = self.names.holds(&parent.directory, &parent.status);
         let made = if directory {
             make_directory(root, parent, &place.name, writable_mode(root, request))
@@ -94,19 +109,95 @@ impl Store {
         };
         self.names.changed(&parent.directory, verified, Some(&place.name));
         let status = system::status_of(fd.as_fd()).during(Operation::Query)?;
-        let is_new = self.impersonation.can_have_made(fd.as_fd(), &status, &parent.status);
+        let is_new = self.verify_made(fd.as_fd(), &status, parent)?;
+        let furnished = self.furnish(root, request, parent, (fd.as_fd(), is_new), &status);
+        let opened = furnished.and_then(|furnished| {
+            self.open_new(root, request, (place, parent), (fd, is_new), &status, furnished)
+        });
+        self.created(place, &status, opened)
+    }
+
+    /// Whether a new object gets a descriptor or another owner, so that nobody may open it by its
+    /// mode before.
+    fn gives_descriptor(&self, root: &Root, request: &OpenRequest, parent: &Parent) -> bool {
+        let RootSettings { nt_acls, inherit_owner, .. } = &root.settings;
+        let passes_on = *inherit_owner != InheritOwner::No
+            && parent.status.stx_uid != self.impersonation.effective().uid;
+        nt_acls.is_some() || request.security.is_some() || passes_on
+    }
+
+    /// Makes an object that nobody can open before it has its descriptor. `None` if the file system
+    /// cannot.
+    fn create_unseen(
+        &mut self,
+        root: &Root,
+        request: &OpenRequest,
+        place: &Place,
+        parent: &Parent,
+    ) -> Result<Option<Created>, NtStatus> {
+        let (directory, name) = (parent.directory.fd.as_fd(), place.name.as_os_str());
+        let verified = self.names.holds(&parent.directory, &parent.status);
+        let made = make_unseen(root, request, parent).during(Operation::Create)?;
+        let Some(unseen) = made else { return Ok(None) };
+        let status = system::status_of(unseen.fd.as_fd()).during(Operation::Query)?;
+        let is_new = self.verify_made(unseen.fd.as_fd(), &status, parent)?;
+        let furnished =
+            match self.furnish(root, request, parent, (unseen.fd.as_fd(), is_new), &status) {
+                Ok(furnished) => furnished,
+                Err(status_code) => {
+                    unseen.remove(&mut self.impersonation, directory, is_new);
+                    return Err(status_code);
+                }
+            };
+        let named = unseen.give_name(&mut self.impersonation, (directory, name), is_new);
+        if named != Ok(true) {
+            unseen.remove(&mut self.impersonation, directory, is_new);
+        }
+        match named {
+            Ok(true) => {}
+            Ok(false) => return Ok(None),
+            Err(Errno::EXIST) => {
+                self.names.forget(&parent.directory);
+                return Ok(Some(Created::Exists));
+            }
+            Err(errno) => return Err(errno).during(Operation::Create),
+        }
+        self.names.changed(&parent.directory, verified, Some(name));
+        let fd = unseen.into_opened((directory, name));
+        // A name changes an object, too.
+        let furnished = Furnished { is_changed: true, ..furnished };
+        let opened =
+            self.open_new(root, request, (place, parent), (fd, is_new), &status, furnished);
+        self.created(place, &status, opened).map(Some)
+    }
+
+    /// Whether the user can have made an object that was opened by its name after that. As root,
+    /// the kernel would permit everything on another one, so that is refused, and not removed
+    /// either.
+    fn verify_made(
+        &self,
+        fd: BorrowedFd<'_>,
+        status: &Statx,
+        parent: &Parent,
+    ) -> Result<bool, NtStatus> {
+        let is_new = self.impersonation.can_have_made(fd, status, &parent.status);
         if !is_new && self.impersonation.effective().uid == 0 {
-            // It may be another object by now. As root, the kernel would permit everything on it;
-            // and it is not removed either.
             return Err(NtStatus::ACCESS_DENIED);
         }
-        match self.furnish(root, request, parent, &place.name, (fd, is_new), &status) {
-            Ok(object) => Ok(Created::New(object)),
-            Err(status_code) => {
-                self.discard(place, Inode::of(&status));
-                Err(status_code)
-            }
+        Ok(is_new)
+    }
+
+    /// The result for an object that has its name: it is removed again after a failure.
+    fn created(
+        &mut self,
+        place: &Place,
+        status: &Statx,
+        opened: Result<OpenedObject, NtStatus>,
+    ) -> Result<Created, NtStatus> {
+        if opened.is_err() {
+            self.discard(place, Inode::of(status));
         }
+        opened.map(Created::New)
     }
 
     /// Gives a new object its attributes, permissions and size; `is_new` if the user can have made
@@ -116,15 +207,14 @@ impl Store {
         root: &Root,
         request: &OpenRequest,
         parent: &Parent,
-        name: &OsStr,
-        (fd, is_new): (OwnedFd, bool),
+        (fd, is_new): (BorrowedFd<'_>, bool),
         status: &Statx,
-    ) -> Result<OpenedObject, NtStatus> {
+    ) -> Result<Furnished, NtStatus> {
         let directory = is_directory(status);
-        let xattrs = Xattrs::new(fd.as_fd(), false);
+        let xattrs = Xattrs::new(fd, false);
         extended_attributes::set_all(root, xattrs, &request.extended_attributes)?;
         let dos = store_attributes(root, request, xattrs, status)?;
-        let secured = SecuredObject { fd: fd.as_fd(), path_only: false, status };
+        let secured = SecuredObject { fd, path_only: false, status };
         let final_mode = given_mode(root, request);
         let final_mode = final_mode.filter(|mode| Some(*mode) != writable_mode(root, request));
         let final_mode = final_mode.or_else(|| read_only_mode(root, request, status));
@@ -134,7 +224,7 @@ impl Store {
             changed.during(Operation::Create)?;
         }
         if request.allocation_size > 0 && !directory {
-            range::reserve(fd.as_fd(), request.allocation_size)?;
+            range::reserve(fd, request.allocation_size)?;
         }
         let changed = self.secure_created(root, request, parent, secured, is_new)?;
         // Each of these changes the change time of the object, which is in the response.
@@ -142,16 +232,31 @@ impl Store {
             || final_mode.is_some()
             || root.settings.nt_acls.is_some()
             || !request.extended_attributes.is_empty();
-        let status = if changed || stored || request.allocation_size > 0 {
-            system::status_of(fd.as_fd()).during(Operation::Query)?
-        } else {
-            *status
+        let is_changed = changed || stored || request.allocation_size > 0;
+        Ok(Furnished { dos, is_changed, lacks_xattrs: !stored })
+    }
+
+    /// Opens a new object that has all that it gets, and its name; `before` is its status before
+    /// that.
+    fn open_new(
+        &mut self,
+        root: &Root,
+        request: &OpenRequest,
+        (place, parent): (&Place, &Parent),
+        (fd, is_new): (OwnedFd, bool),
+        before: &Statx,
+        furnished: Furnished,
+    ) -> Result<OpenedObject, NtStatus> {
+        let Furnished { dos, is_changed, lacks_xattrs } = furnished;
+        let status = match is_changed {
+            true => system::status_of(fd.as_fd()).during(Operation::Query)?,
+            false => *before,
         };
         let dos = match root.has_mode_attributes {
-            true => Stored::find(root, Some(&status), xattrs).dos,
+            true => Stored::find(root, Some(&status), Xattrs::new(fd.as_fd(), false)).dos,
             false => dos,
         };
-        let secured = SecuredObject { status: &status, ..secured };
+        let secured = SecuredObject { fd: fd.as_fd(), path_only: false, status: &status };
         let maximal =
             access::maximal_rights(&mut self.impersonation, root, secured, NamedBy::Entry(parent))?;
         // The creator gets the requested rights, even if the final mode lacks them.
@@ -162,9 +267,8 @@ impl Store {
         let maximum = request.desired_access.contains(AccessMask::MAXIMUM_ALLOWED);
         let wanted = if maximum { AccessMask::all() } else { required };
         let granted_access = maximal_access & wanted | system;
-        let metadata = assemble(root, name, kind_of(&status), &status, dos);
+        let metadata = assemble(root, &place.name, kind_of(&status), &status, dos);
         let name_inode = Inode::of(&status);
-        let lacks_xattrs = !stored;
         if lacks_xattrs {
             root.keep_without_xattrs(&status);
         }
@@ -243,13 +347,33 @@ fn make_file(
     name: &OsStr,
     request: &OpenRequest,
 ) -> Result<OwnedFd, Errno> {
-    let posix_mode = writable_mode(root, request);
-    let mode = posix_mode.unwrap_or_else(|| file_mode(root, parent, request.attributes));
+    let mode = file_mode(root, request, parent);
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::RDWR;
-    system::open_beneath(parent.directory.fd.as_fd(), name, flags, mode & 0o1777, true)
+    system::open_beneath(parent.directory.fd.as_fd(), name, flags, mode, true)
 }
 
-fn file_mode(root: &Root, parent: &Parent, attributes: FileAttributes) -> u32 {
+/// Makes the object of a request that has no name yet; `None` if the file system cannot.
+fn make_unseen(
+    root: &Root,
+    request: &OpenRequest,
+    parent: &Parent,
+) -> Result<Option<Unseen>, Errno> {
+    if request.kind != RequestedKind::Directory {
+        let mode = file_mode(root, request, parent);
+        return Unseen::file(parent.directory.fd.as_fd(), mode);
+    }
+    let mode = writable_mode(root, request);
+    Unseen::directory(&parent.status, |name| make_directory(root, parent, name, mode))
+}
+
+/// The mode that a file is made with.
+fn file_mode(root: &Root, request: &OpenRequest, parent: &Parent) -> u32 {
+    let posix_mode = writable_mode(root, request);
+    posix_mode.unwrap_or_else(|| own_file_mode(root, parent, request.attributes)) & 0o1777
+}
+
+/// The mode of a file that the client gives none.
+fn own_file_mode(root: &Root, parent: &Parent, attributes: FileAttributes) -> u32 {
     let RootSettings { create_mask, force_create_mode, .. } = root.settings;
     let mode = mode(root, parent, 0o666, create_mask, force_create_mode);
     if !root.has_mode_attributes {

@@ -26,7 +26,7 @@ use std::time::Instant;
 
 use dtyp::NtStatus;
 use object::path::join;
-use object::{Metadata, ObjectKind, ObjectPath, RootId, UserId};
+use object::{Metadata, ObjectKind, ObjectPath, RootId, UserId, has_temporary, is_temporary};
 use rustix::fs::{Mode, OFlags, ResolveFlags, Statx};
 use rustix::io::Errno;
 
@@ -120,6 +120,9 @@ impl Store {
             '_,
         >,
     ) -> Result<Place, NtStatus> {
+        if is_temporary(requested.as_bytes()) {
+            return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
+        }
         let mut new_name = if exact { requested.into() } else { root.settings.new_name(requested) };
         let mut name = OsString::from(requested);
         let Parent { directory, status, .. } = &parent;
@@ -173,6 +176,9 @@ impl Store {
     ) -> Result<Parent, NtStatus> {
         if path.is_empty() {
             return root_parent(root);
+        }
+        if has_temporary(path) {
+            return Err(NtStatus::OBJECT_PATH_NOT_FOUND);
         }
         let (now, from) = (Instant::now(), root.directory.fd.as_fd());
         let mut directory_paths = root.directory_paths.borrow_mut();
@@ -395,7 +401,11 @@ fn open_unknown(
 /// Opens an ordinary file for its data. `None` for other objects, and after a refusal. One name
 /// without links needs no second attempt; AGAIN says that a local program holds a lease, which it
 /// gives up in its time.
-fn open_regular(directory: BorrowedFd<'_>, name: &OsStr, data_flags: OFlags) -> Option<Entry> {
+pub(crate) fn open_regular(
+    directory: BorrowedFd<'_>,
+    name: &OsStr,
+    data_flags: OFlags,
+) -> Option<Entry> {
     let flags = data_flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     let open = || rustix::fs::openat2(directory, name, flags, Mode::empty(), resolve);

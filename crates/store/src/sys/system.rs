@@ -73,6 +73,17 @@ pub(crate) fn reopen(fd: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd, Errno
     })
 }
 
+/// Gives the object of `fd` one more name.
+pub(crate) fn link(
+    fd: BorrowedFd<'_>,
+    directory: BorrowedFd<'_>,
+    name: &OsStr,
+) -> Result<(), Errno> {
+    let (descriptors, number) = (descriptors()?, DecInt::from_fd(fd));
+    let flags = AtFlags::SYMLINK_FOLLOW;
+    rustix::fs::linkat(descriptors, number.as_c_str(), directory, name, flags)
+}
+
 /// Returns `/proc/self/fd`, which has this process's descriptors by number. Kept open: walking
 /// `/proc` costs more than the call that needs it.
 fn descriptors() -> Result<BorrowedFd<'static>, Errno> {

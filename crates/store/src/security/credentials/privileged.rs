@@ -246,6 +246,29 @@ impl Impersonation {
         }
     }
 
+    /// Gives a file that was made without a name in a directory its name there, which must be free.
+    /// The kernel lets a user link a file of another owner only if the user may write it.
+    pub(crate) fn name_file(
+        &mut self,
+        file: BorrowedFd<'_>,
+        (directory, name): (BorrowedFd<'_>, &OsStr),
+    ) -> Result<(), Errno> {
+        self.try_as_user(true, || system::link(file, directory, name))
+    }
+
+    /// Gives a directory with a temporary name its own one, which must be free. In a sticky
+    /// directory that takes the server's rights if it went to another owner meanwhile.
+    pub(crate) fn name_directory(
+        &mut self,
+        (directory, name): (BorrowedFd<'_>, &OsStr),
+        temporary: &OsStr,
+        granted: bool,
+    ) -> Result<(), Errno> {
+        self.try_as_user(granted, || {
+            renameat_with(directory, temporary, directory, name, RenameFlags::NOREPLACE)
+        })
+    }
+
     /// Reads the beginning of a file beside a snapshot that tells its time. Snapper lets root alone
     /// read it; the time is no secret for users who may list the snapshots.
     pub(crate) fn read_snapshot_info(
