@@ -9,6 +9,7 @@ mod folder;
 mod inotify;
 #[cfg(test)]
 mod tests;
+mod unseen;
 
 use std::collections::HashMap;
 use std::io;
@@ -22,6 +23,7 @@ pub(crate) use self::folder::Folder;
 
 use self::fanotify::Fanotify;
 use self::inotify::Inotify;
+use self::unseen::without_unseen;
 use super::watchers::WatchParameters;
 
 /// The filters of [MS-SMB2] 2.2.35 that writing to a file matches: its size and last write, and
@@ -174,7 +176,8 @@ impl HostWatcher {
     }
 
     /// Returns pending changes, without those by ignored processes: decoding an event costs more
-    /// than comparing its pid. Bounded: the rest comes with the next call.
+    /// than comparing its pid. Bounded: the rest comes with the next call, and all that came may be
+    /// about objects that have no name yet.
     pub(crate) fn take(&mut self, is_ignored: impl Fn(u32) -> bool) -> Vec<HostEvent> {
         let mut events = Vec::new();
         if let Some(fanotify) = &mut self.fanotify {
@@ -183,7 +186,7 @@ impl HostWatcher {
         if let Some(inotify) = &mut self.inotify {
             inotify.take(&mut events);
         }
-        events
+        events.into_iter().filter_map(without_unseen).collect()
     }
 }
 

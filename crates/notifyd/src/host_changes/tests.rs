@@ -1,8 +1,10 @@
 use std::fs;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
 use object::{FileIdentity, HostChange, HostChangeKind, ObjectPath};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::{Coverage, FILTER_DATA, FILTER_METADATA, Folder, HostWatcher};
@@ -90,6 +92,45 @@ fn names_come_change_and_go() {
         ]
         .map(|(name, kind)| (name.to_owned(), kind));
         assert_eq!(names(seen(&mut watcher, folder.path())), want, "{watcher:?}");
+    }
+}
+
+#[test]
+fn an_object_is_reported_with_its_own_name_alone() {
+    for mut watcher in watchers() {
+        let folder = tempfile::tempdir().expect("there is space");
+        let path = |name| folder.path().join(name);
+        let _ = watcher.watch(open(folder.path()), true, ALL).expect("it is there");
+        let temporary = path(".::TMPNAME:D:1:2");
+        fs::create_dir(&temporary).expect("it is new");
+        fs::set_permissions(&temporary, fs::Permissions::from_mode(0o700)).expect("it is ours");
+        fs::rename(&temporary, path("d")).expect("it is ours");
+        fs::create_dir(&temporary).expect("it is new");
+        fs::remove_dir(&temporary).expect("it is ours");
+        let flags = OFlags::TMPFILE | OFlags::RDWR;
+        let file = rustix::fs::open(folder.path(), flags, Mode::RUSR).expect("there is space");
+        rustix::fs::fchmod(&file, Mode::RWXU).expect("it is ours");
+        let number = format!("#{}", rustix::fs::fstat(&file).expect("open").st_ino);
+        let link = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let follow = AtFlags::SYMLINK_FOLLOW;
+        rustix::fs::linkat(CWD, link, CWD, path("named"), follow).expect("it has no name");
+        let seen = seen(&mut watcher, folder.path());
+        assert!(seen.iter().all(|(name, _)| *name != number), "{seen:?}");
+        let want = |name: &str| (name.to_owned(), HostChangeKind::Added);
+        assert_eq!(names(seen), [want("d"), want("named")], "{watcher:?}");
+        fs::write(path("d/f"), "").expect("there is space");
+        assert_eq!(names(self::seen(&mut watcher, folder.path())), [want("d/f")]);
+    }
+}
+
+#[test]
+fn a_file_that_has_a_number_for_its_name_is_reported() {
+    for mut watcher in watchers() {
+        let folder = tempfile::tempdir().expect("there is space");
+        fs::write(folder.path().join("#12"), "").expect("there is space");
+        let _ = watcher.watch(open(folder.path()), false, ALL).expect("it is there");
+        fs::write(folder.path().join("#12"), "data").expect("there is space");
+        assert!(seen(&mut watcher, folder.path()).iter().any(|(name, _)| name == "#12"));
     }
 }
 
