@@ -1,12 +1,13 @@
 //! A directory is opened by its name after it was made, and somebody may have put another one there
-//! in between. The tests need root, because they are about several users, and end at once without
-//! it.
+//! in between. One that gets a descriptor has a temporary name then, which can be foreseen. The
+//! tests need root, because they are about several users, and end at once without it.
 
 mod support;
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 use dtyp::security_descriptor::Control;
@@ -22,6 +23,9 @@ const VICTIM: u32 = 70_002;
 
 /// Of the directory of the victim, which others may write to and not change.
 const MODE: u32 = 0o757;
+
+/// Temporary names that this process has used. Only one test at a time makes directories.
+static TEMPORARY_NAMES: Mutex<AtomicU64> = Mutex::new(AtomicU64::new(0));
 
 /// Directories that are made, until one is put in the place of another at the right moment.
 const ATTEMPTS_MAX: u32 = 2_000;
@@ -44,37 +48,45 @@ fn make(share: &mut Share, path: &str) -> Result<(), NtStatus> {
     Ok(())
 }
 
-/// Exchanges two names as often as it can, as a local process of the attacker's, until told to
-/// stop.
-fn exchange(ours: &Path, theirs: &Path, stop: &AtomicBool) {
+/// Path of the directory that is made next, until it gets its name.
+fn temporary(directory: &Path, used: &AtomicU64) -> PathBuf {
+    let number = used.load(Ordering::Relaxed);
+    directory.join(format!(".::TMPNAME:D:{}:{number}", std::process::id()))
+}
+
+/// Exchanges the victim's directory with a new one as often as it can, as a local process of the
+/// attacker's, until told to stop.
+fn exchange(directory: &Path, used: &AtomicU64, stop: &AtomicBool) {
     let uid = Uid::from_raw(ATTACKER);
     set_thread_groups(&[]).expect("root");
     set_thread_res_uid(uid, uid, uid).expect("root");
+    let theirs = directory.join("theirs");
     while !stop.load(Ordering::Relaxed) {
-        let _ = renameat_with(CWD, theirs, CWD, ours, RenameFlags::EXCHANGE);
+        let ours = temporary(directory, used);
+        let _ = renameat_with(CWD, &theirs, CWD, &ours, RenameFlags::EXCHANGE);
     }
 }
 
-/// Owner and mode of the victim's directory, which has one of the two names; the other one is
-/// removed.
-fn victims(share: &mut Share, names: [&Path; 2], victim: u64) -> (u32, u32) {
+/// Owner and mode of the victim's directory, which has one of the names, and gets its own one back;
+/// others are removed.
+fn victims(share: &mut Share, names: &[PathBuf], victim: u64) -> (u32, u32) {
     share.store.revert_to_server();
     let mut seen = None;
     while seen.is_none() {
         for name in names {
             match std::fs::metadata(name) {
                 Ok(found) if found.ino() == victim => {
-                    seen = Some((found.uid(), found.permissions().mode() & 0o7777));
+                    seen = Some((name, found.uid(), found.permissions().mode() & 0o7777));
                 }
                 _ => drop(std::fs::remove_dir(name)),
             }
         }
     }
-    let [ours, theirs] = names;
-    if !theirs.exists() {
-        std::fs::rename(ours, theirs).expect("nobody has anything to exchange");
+    let (name, uid, mode) = seen.expect("it was looked for until then");
+    if !names[0].exists() {
+        std::fs::rename(name, &names[0]).expect("nobody has anything to exchange");
     }
-    seen.expect("it was looked for until then")
+    (uid, mode)
 }
 
 /// Stops the thread also when the attack has succeeded, which is a panic.
@@ -101,17 +113,20 @@ fn attack_on(user: u32, victims_uid: u32, settings: impl FnOnce(&mut RootSetting
     chown(share.host("d"), Some(ATTACKER), None).expect("root");
     chown(share.host("d/theirs"), Some(victims_uid), Some(victims_uid)).expect("root");
     share.mode("d/theirs", MODE);
-    let (ours, theirs) = (share.host("d/ours"), share.host("d/theirs"));
+    let (directory, theirs) = (share.host("d"), share.host("d/theirs"));
     // A file inside keeps the directory from removal.
     share.local("d/theirs/f", "");
     let victim = std::fs::metadata(&theirs).expect("there").ino();
+    let used = TEMPORARY_NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        scope.spawn(|| exchange(&ours, &theirs, &stop));
+        scope.spawn(|| exchange(&directory, &used, &stop));
         let _stop = StopAtTheEnd(&stop);
         for _ in 0..ATTEMPTS_MAX {
+            let names = [theirs.clone(), share.host("d/ours"), temporary(&directory, &used)];
             let made = make(&mut share, "d\\ours");
-            let seen = victims(&mut share, [&ours, &theirs], victim);
+            used.fetch_add(1, Ordering::Relaxed);
+            let seen = victims(&mut share, &names, victim);
             assert_eq!(seen, (victims_uid, MODE), "taken: {made:?}");
             if made == Err(NtStatus::ACCESS_DENIED) {
                 return;
