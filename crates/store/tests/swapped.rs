@@ -48,7 +48,7 @@ fn make(share: &mut Share, path: &str) -> Result<(), NtStatus> {
     Ok(())
 }
 
-/// Path of the directory that is made next, until it gets its name.
+/// Temporary path of the next new directory, in this one.
 fn temporary(directory: &Path, used: &AtomicU64) -> PathBuf {
     let number = used.load(Ordering::Relaxed);
     directory.join(format!(".::TMPNAME:D:{}:{number}", std::process::id()))

@@ -7,6 +7,7 @@ use std::ffi::CString;
 use std::fs::File;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -15,8 +16,11 @@ use dtyp::security_descriptor::Control;
 use dtyp::{AccessMask, Ace, AceFlags, Acl, NtStatus, SecurityDescriptor, Sid};
 use object::{Disposition, LocalOpen, ObjectOp, ObjectPath, ObjectReply, RequestedKind};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
+use slow_fs::SlowFs;
 use store::{CharacterMappings, InheritOwner, NtAclSettings, RootSettings};
+use support::posix_acl::{self, Entry::*};
 use support::{DELETE, READ, Share, WRITE, account, is_root};
 
 /// Name of a directory that another worker is making, or has left.
@@ -132,12 +136,70 @@ fn an_object_has_its_inherited_owner_before_its_name() {
         std::os::unix::fs::chown(share.host(""), Some(70_002), None).expect("root");
         check_named_last(&mut share, None);
         for name in ["f", "d"] {
-            let owner = std::os::unix::fs::MetadataExt::uid(
-                &std::fs::metadata(share.host(name)).expect("there"),
-            );
-            assert_eq!(owner, 70_002, "{name}");
+            let found = std::fs::metadata(share.host(name)).expect("there");
+            assert_eq!(found.uid(), 70_002, "{name}");
         }
     }
+}
+
+/// Group, mode, and ACLs of an object: for access, and for what is made in it.
+type Inherited = (u32, u32, [Option<Vec<u8>>; 2]);
+
+/// Makes a file and a directory in one that has a group, the setgid bit and a default ACL.
+fn inherited(change: impl FnOnce(&mut RootSettings)) -> [Inherited; 2] {
+    let mut share = Share::with(|settings| {
+        settings.inherit_acls = true;
+        change(settings);
+    });
+    share.user = share.stranger().unwrap_or(share.user);
+    share.local_directory("in");
+    share.mode("in", 0o2777);
+    if is_root() {
+        std::os::unix::fs::chown(share.host("in"), None, Some(23_456)).expect("root");
+        share.mode("in", 0o2777);
+    }
+    let entries = [Owner(7), User(23_456, 5), OwningGroup(7), Mask(7), Others(0)];
+    posix_acl::set_default(&share.host("in"), &entries);
+    let opens = [share.create("in\\f"), share.create_directory("in\\d")];
+    opens.into_iter().for_each(|open| share.close(open));
+    let of = |share: &mut Share, path| {
+        share.store.revert_to_server();
+        let found = std::fs::metadata(share.host(path)).expect("there");
+        let acls = ["system.posix_acl_access", "system.posix_acl_default"];
+        (found.gid(), found.mode(), acls.map(|name| share.attribute(path, name)))
+    };
+    [of(&mut share, "in/f"), of(&mut share, "in/d")]
+}
+
+#[test]
+fn an_object_inherits_as_one_that_has_its_name_at_once() {
+    let with_descriptors = inherited(nt_acls);
+    assert!(with_descriptors.iter().all(|(.., acls)| acls[0].is_some()), "{with_descriptors:?}");
+    assert_eq!(with_descriptors, inherited(|_| {}));
+}
+
+/// Needs root, and FUSE for a file system that lacks the flag.
+#[test]
+fn a_file_system_without_nameless_files_makes_them_with_their_names() {
+    let mut share = Share::with(nt_acls);
+    share.local_directory("fuse");
+    let Ok(_mounted) = SlowFs::mount(&share.host("fuse"), 0, 0) else { return };
+    if !is_root() {
+        return;
+    }
+    let flags = OFlags::TMPFILE | OFlags::RDWR;
+    let nameless = rustix::fs::open(share.host("fuse"), flags, Mode::RUSR);
+    assert_eq!(nameless.err(), Some(Errno::OPNOTSUPP));
+    for (path, kind) in [("f", RequestedKind::File), ("d", RequestedKind::Directory)] {
+        let made = share.try_open(&format!("fuse\\{path}"), |request| {
+            request.disposition = Disposition::Create;
+            request.kind = kind;
+            request.security = Some(descriptor());
+        });
+        share.close(made.expect("made").open);
+        assert!(share.attribute(&format!("fuse/{path}"), "security.NTACL").is_some(), "{path}");
+    }
+    assert_eq!(std::fs::read_dir(share.host("fuse")).expect("there").count(), 2);
 }
 
 #[test]

@@ -21,6 +21,17 @@ pub enum Entry {
 /// Gives a file an ACL, whose entries are in the kernel's order.
 #[track_caller]
 pub fn set(path: &Path, entries: &[Entry]) {
+    set_as(path, "system.posix_acl_access", entries);
+}
+
+/// Gives a directory an ACL that new entries begin with.
+#[track_caller]
+pub fn set_default(path: &Path, entries: &[Entry]) {
+    set_as(path, "system.posix_acl_default", entries);
+}
+
+#[track_caller]
+fn set_as(path: &Path, attribute: &str, entries: &[Entry]) {
     const NO_ID: u32 = u32::MAX;
     let mut value = VERSION.to_le_bytes().to_vec();
     for entry in entries {
@@ -36,5 +47,5 @@ pub fn set(path: &Path, entries: &[Entry]) {
         value.extend_from_slice(&permissions.to_le_bytes());
         value.extend_from_slice(&id.to_le_bytes());
     }
-    setxattr(path, "system.posix_acl_access", &value, XattrFlags::empty()).expect("ACLs");
+    setxattr(path, attribute, &value, XattrFlags::empty()).expect("ACLs");
 }
