@@ -20,7 +20,7 @@ use crate::sys::system;
 
 /// Attempts to find a free temporary name. Only what another server or a process of the same pid
 /// has left can be in the way.
-const NAMES_MAX: u32 = 64;
+const TEMPORARY_NAMES_MAX: u32 = 64;
 
 /// An object without the name that it is to have.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl Unseen {
         if parent.stx_attributes.contains(StatxAttributes::APPEND) {
             return Ok(None);
         }
-        let names = std::iter::repeat_with(next_temporary).take(NAMES_MAX as usize);
+        let names = std::iter::repeat_with(next_temporary).take(TEMPORARY_NAMES_MAX as usize);
         for name in names {
             match make(&name) {
                 Err(Errno::EXIST) => {}
