@@ -338,6 +338,9 @@ fn no_path_leads_to_a_temporary_directory_or_makes_one() {
             }
         }
     }
+    share.local(&format!("{TEMPORARY}:of Samba"), "");
+    let file = share.status_of(&format!("{mapped}\u{f022}of Samba"), |_| {});
+    assert_eq!(file, NtStatus::OBJECT_NAME_NOT_FOUND);
     let open = share.create("f");
     let renamed = share.rename(open, &mapped, true);
     assert_eq!(renamed, Err(NtStatus::OBJECT_NAME_NOT_FOUND));

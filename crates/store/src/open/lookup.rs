@@ -98,7 +98,7 @@ impl Store {
             false => open_entry(root, &parent, &name, data_flags),
         };
         match opened {
-            Ok(entry) if entry.kind == ObjectKind::File => {
+            Ok(entry) if entry.kind == ObjectKind::File && !is_temporary(requested.as_bytes()) => {
                 let new_name = name.clone();
                 Ok(Place { parent: Some(parent), name, new_name, entry: Some(entry) })
             }
