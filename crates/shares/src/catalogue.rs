@@ -231,11 +231,13 @@ impl Catalogue for ConfiguredShares {
     }
 
     fn begin_call(&self, caller: &Caller) {
-        unix::serve_guest(caller.is_guest);
+        unix::begin_call(caller.is_guest);
+        self.users.begin_call();
     }
 
     fn end_call(&self) {
-        unix::serve_guest(false);
+        self.users.end_call();
+        unix::end_call();
     }
 
     /// As in Samba, a guest is nobody whom `restrict anonymous` would let ask.
@@ -339,7 +341,7 @@ impl Catalogue for ConfiguredShares {
                 Some(unix_group(name, gid))
             }
             // As access lists of Samba name users.
-            [21, ..] => {
+            [21, ..] if unix::may_serve_call() => {
                 let name = self.users.find_by_samba_sid(sid)?.name;
                 let (kind, domain) = (PrincipalKind::User, self.server.name.clone());
                 Some(Principal { kind, domain, name, sid: sid.clone() })
@@ -372,6 +374,7 @@ fn unix_group(name: String, gid: u32) -> Principal {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
     use std::sync::Arc;
 
     use auth::NtHash;
@@ -410,11 +413,7 @@ mod tests {
     #[test]
     fn the_users_are_read_once_however_many_are_looked_up() {
         let folder = tempfile::tempdir().expect("there is space");
-        let (config, _) = Config::parse(
-            &format!("lock directory = {}\n[open]\npath = /open\n", folder.path().display()),
-            "test",
-        )
-        .expect("it is well-formed");
+        let config = config_in(folder.path());
         let user = |name: &str, uid| UserEntry {
             identity: Identity::new(uid, vec![100]).ok(),
             ..UserEntry::new(name, NtHash::of_password("secret"))
@@ -427,7 +426,7 @@ mod tests {
             users::publish(folder.path(), users).expect("there is space");
         };
         publish(&known[..1]);
-        let shares = ConfiguredShares::new(&Arc::new(config), folder.path());
+        let shares = ConfiguredShares::new(&config, folder.path());
         for _ in 0..1_000 {
             let found = shares.account_by_rid(3_002).expect("she is there");
             assert_eq!(found.name, "Anna");
@@ -441,5 +440,58 @@ mod tests {
         assert!(shares.account_by_name("bob").is_some(), "the file has changed");
         assert_eq!((shares.accounts().map(|it| it.len()), shares.users.reads()), (Some(2), 2));
         unix::set_own_users(OwnUsers::default());
+    }
+
+    /// Each look takes a thread: one for each SID would take most of a worker's time.
+    #[test]
+    fn thousands_of_sids_in_one_request_take_one_look_at_the_users() {
+        let folder = tempfile::tempdir().expect("there is space");
+        let (anna, sid) = anna();
+        users::publish(folder.path(), &[anna]).expect("there is space");
+        let shares = ConfiguredShares::new(&config_in(folder.path()), folder.path());
+        let guest = Caller { is_guest: true, ..Caller::default() };
+        for (request, caller) in [guest.clone(), Caller::default()].iter().enumerate() {
+            shares.begin_call(caller);
+            for rid in 0..1_800 {
+                assert_eq!(shares.find_sid(&Sid::new(5, &[21, 7, 8, 10, rid])), None);
+            }
+            assert!(shares.find_sid(&sid).is_some() || caller.is_guest, "only a guest is late");
+            shares.end_call();
+            assert_eq!(shares.users.looks(), request as u64 + 1);
+        }
+        unix::exhaust_time_of_clients();
+        shares.begin_call(&guest);
+        assert_eq!(shares.find_sid(&sid), None, "guests have taken too much time");
+        shares.end_call();
+        assert_eq!(shares.users.looks(), 2);
+        shares.begin_call(&Caller::default());
+        assert_eq!(shares.find_sid(&sid).map(|it| it.name), Some("Anna".to_owned()));
+        shares.end_call();
+    }
+
+    #[test]
+    fn users_that_cannot_be_read_are_looked_for_once_in_a_request() {
+        let folder = tempfile::tempdir().expect("there is space");
+        let shares = ConfiguredShares::new(&config_in(folder.path()), folder.path());
+        let (anna, sid) = anna();
+        shares.begin_call(&Caller::default());
+        for _ in 0..3 {
+            assert_eq!(shares.find_sid(&sid), None);
+        }
+        shares.end_call();
+        assert_eq!(shares.users.looks(), 1);
+        users::publish(folder.path(), &[anna]).expect("there is space");
+        assert!(shares.find_sid(&sid).is_some(), "outside of a request each question looks");
+    }
+
+    fn config_in(lock_directory: &Path) -> Arc<Config> {
+        let text = format!("lock directory = {}\n[open]\npath = /open\n", lock_directory.display());
+        Arc::new(Config::parse(&text, "test").expect("it is well-formed").0)
+    }
+
+    fn anna() -> (UserEntry, Sid) {
+        let sid = Sid::new(5, &[21, 7, 8, 9, 1_001]);
+        let anna = UserEntry::new("Anna", NtHash::of_password("secret"));
+        (UserEntry { samba_sid: Some(sid.clone()), ..anna }, sid)
     }
 }

@@ -40,6 +40,8 @@ pub(super) struct NameService {
     spent_by_guests: Spent,
     /// The question is a guest's.
     serves_guest: bool,
+    /// Time up to which a guest's request is in the account, while one is served.
+    counted: Option<Instant>,
 }
 
 /// Ways to answer a question, by its purpose.
@@ -62,7 +64,8 @@ struct Asking {
     late_since: Option<Instant>,
 }
 
-/// Time of the worker spent on questions that clients cause.
+/// Time of the worker spent on questions that clients cause, or on all requests of guests that may
+/// have such questions.
 #[derive(Debug, Default)]
 struct Spent {
     /// Time at which the account is empty again.
@@ -86,7 +89,8 @@ const BELIEVED_MAX: usize = 4_096;
 /// Longest time for which clients may keep the worker waiting by their questions; after that, half
 /// of the time.
 const SPENT_MAX: Duration = Duration::from_secs(5);
-/// The same for guests, who may be beside a user: after that, a part of [`GUESTS_PARTS`].
+/// The same for guests, who may be beside a user: after that, a part of [`GUESTS_PARTS`]. All of a
+/// guest's request to a pipe counts, since one that asks nobody may take as long.
 const GUESTS_SPENT_MAX: Duration = Duration::from_millis(50);
 /// Parts of the time of which guests have one.
 const GUESTS_PARTS: u32 = 20;
@@ -103,6 +107,7 @@ impl NameService {
             spent: Spent::default(),
             spent_by_guests: Spent::default(),
             serves_guest: false,
+            counted: None,
         }
     }
 
@@ -148,20 +153,17 @@ impl NameService {
     /// # Errors
     /// As for [`Self::ask`], or if such questions have taken too much time.
     pub(super) fn ask_for_client(&mut self, question: Question) -> anyhow::Result<Answer> {
+        self.count_call();
         let begun = Instant::now();
-        let (max, parts, look_up) = match self.serves_guest {
-            true => (GUESTS_PARTS * GUESTS_SPENT_MAX, GUESTS_PARTS, self.look_ups.guest),
-            false => (SPENT_MAX, 2, self.look_ups.client),
-        };
-        let ahead = self.account().until.map(|until| until.saturating_duration_since(begun));
-        let Some(left) = max.checked_sub(ahead.unwrap_or_default()) else {
+        let Some(left) = self.left(begun) else {
             bail!("clients' requests for names have taken too much time");
         };
-        let wait = if self.serves_guest { left / parts } else { self.deadline };
+        let (wait, look_up) = match self.serves_guest {
+            true => (left / GUESTS_PARTS, self.look_ups.guest),
+            false => (self.deadline, self.look_ups.client),
+        };
         let answer = self.ask_within(question, wait.min(self.deadline), look_up);
-        let account = self.account();
-        let until = account.until.unwrap_or(begun).max(begun);
-        account.until = Some(until + parts * begun.elapsed());
+        self.spend(begun);
         answer
     }
 
@@ -179,6 +181,50 @@ impl NameService {
         if self.serves_guest { &mut self.asking_for_guests } else { &mut self.asking }
     }
 
+    /// Begins a request that may ask for many names. The time until [`Self::end_call`] is in the
+    /// account of guests, whatever it is spent on.
+    pub(super) fn begin_call(&mut self, is_guest: bool) {
+        self.serve_guest(is_guest);
+        self.counted = is_guest.then(Instant::now);
+    }
+
+    /// Ends the request of [`Self::begin_call`].
+    pub(super) fn end_call(&mut self) {
+        self.count_call();
+        self.counted = None;
+        self.serve_guest(false);
+    }
+
+    /// Returns false if the request is a guest's, and those have taken too much time.
+    pub(super) fn may_serve_call(&mut self) -> bool {
+        self.count_call();
+        !self.serves_guest || self.left(Instant::now()).is_some()
+    }
+
+    /// Brings the account of guests up to now, within a request.
+    fn count_call(&mut self) {
+        if let Some(counted) = self.counted {
+            self.spend(counted);
+        }
+    }
+
+    /// Time that the account of the questions has left, with the parts; `None` if it is overdrawn.
+    fn left(&mut self, now: Instant) -> Option<Duration> {
+        let max = if self.serves_guest { GUESTS_PARTS * GUESTS_SPENT_MAX } else { SPENT_MAX };
+        let ahead = self.account().until.map(|until| until.saturating_duration_since(now));
+        max.checked_sub(ahead.unwrap_or_default())
+    }
+
+    /// Notes the time since `begun` in the account of the questions.
+    fn spend(&mut self, begun: Instant) {
+        let now = Instant::now();
+        let parts = if self.serves_guest { GUESTS_PARTS } else { 2 };
+        let account = self.account();
+        let until = account.until.unwrap_or(begun).max(begun);
+        account.until = Some(until + parts * now.saturating_duration_since(begun));
+        self.counted = self.counted.map(|_| now);
+    }
+
     fn account(&mut self) -> &mut Spent {
         if self.serves_guest { &mut self.spent_by_guests } else { &mut self.spent }
     }
@@ -186,7 +232,9 @@ impl NameService {
     /// Spends the time of clients for the next hour.
     #[cfg(test)]
     pub(super) fn exhaust_time_of_clients(&mut self) {
-        self.spent.until = Some(Instant::now() + Duration::from_secs(3_600));
+        let until = Some(Instant::now() + Duration::from_secs(3_600));
+        self.spent.until = until;
+        self.spent_by_guests.until = until;
     }
 
     fn ask_now(
@@ -354,6 +402,24 @@ mod tests {
         assert!(answered as u128 <= one_more, "{answered} in {permitted:?}");
         names.serve_guest(false);
         names.ask_for_client(Question::UserName(1_001)).expect("a user has another account");
+    }
+
+    #[test]
+    fn all_time_of_a_guests_request_counts_though_nobody_is_asked_in_it() {
+        let mut names = service(|_| Ok(Answer::Named(None)), super::DEADLINE);
+        names.begin_call(true);
+        assert!(names.may_serve_call());
+        // As if the request had taken that long.
+        names.counted = names.counted.and_then(|it| it.checked_sub(2 * super::GUESTS_SPENT_MAX));
+        names.ask_for_client(group("a")).expect_err("the request has taken too long");
+        names.end_call();
+        names.begin_call(true);
+        assert!(!names.may_serve_call(), "the next request of a guest");
+        names.end_call();
+        names.begin_call(false);
+        assert!(names.may_serve_call());
+        names.ask_for_client(group("a")).expect("a user has another account");
+        names.end_call();
     }
 
     #[test]

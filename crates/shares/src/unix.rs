@@ -184,6 +184,21 @@ pub(super) fn ask_for<T>(is_guest: bool, ask: impl FnOnce() -> T) -> T {
     result
 }
 
+/// Begins a request that may ask for many names: all of its time counts if it is a guest's.
+pub(super) fn begin_call(is_guest: bool) {
+    NAMES.with_borrow_mut(|names| names.begin_call(is_guest));
+}
+
+/// Ends the request of [`begin_call`].
+pub(super) fn end_call() {
+    NAMES.with_borrow_mut(NameService::end_call);
+}
+
+/// Returns false if requests of guests have taken too much time, and this is one.
+pub(super) fn may_serve_call() -> bool {
+    NAMES.with_borrow_mut(NameService::may_serve_call)
+}
+
 /// Returns the name and id of a user with ids of its own.
 fn find_own(users: &OwnUsers, question: &Question) -> Option<(String, u32)> {
     match question {
