@@ -118,6 +118,21 @@ impl FileRecord {
         self.delete_pending.iter().find(|it| it.mark == mark)?.requester.as_ref()
     }
 
+    /// True if a pending deletion has the name of this open, and a path that no open of the same
+    /// folder has: a rename above the file by that folder's paths leaves it as it is.
+    #[must_use]
+    pub fn is_pending_by_other_path(&self, open: &OpenEntry) -> bool {
+        let is_by_path =
+            |requester: &Requester| {
+                requester.folder == open.facts.folder
+                    && self.opens.iter().map(|it| &it.facts).any(|facts| {
+                        facts.folder == requester.folder && facts.path == requester.path
+                    })
+            };
+        let requesters = self.delete_pending.iter().filter_map(|it| it.requester.as_ref());
+        requesters.filter(|it| it.link == open.facts.link).any(|it| !is_by_path(it))
+    }
+
     /// Begins the deletion that is due after the close of `gone`: of the file's name, if that was
     /// its last open of all; otherwise of the stream. Returns its mark.
     pub(crate) fn begin_deletion(

@@ -336,6 +336,30 @@ fn a_directory_is_renamed_under_the_opens_of_apple_clients() {
     }
 }
 
+/// The attack: a client that may only look the file up moves a directory above it before the last
+/// close, and back afterwards.
+#[test]
+fn a_directory_above_a_file_that_is_deleted_through_a_nested_share_keeps_its_name() {
+    let world = world();
+    world.add_file("mac", "sub/folder/f", b"content");
+    world.add_share_beneath("inner", "mac", "sub");
+    let mut looker = connected(&world, "mac");
+    asked(&mut looker, &EVERYTHING);
+    let looks = Create::open("sub\\folder\\f").access(AccessMask::READ_ATTRIBUTES);
+    let file = looker.create(&looks).file_id;
+    let mut deleter = connected(&world, "inner");
+    let own = deleter.create(&Create::open("folder\\f").access(AccessMask::FILE_ALL)).file_id;
+    set_deletion(&mut deleter, own);
+    deleter.close(own);
+    let create = Create::directory("sub\\folder").access(AccessMask::FILE_ALL);
+    let directory = looker.create(&create).file_id;
+    assert_eq!(rename(&mut looker, directory, "sub\\moved"), Reason::OpenBeneath);
+    looker.close(file);
+    let gone = looker.try_create(&looks).outcome();
+    assert_eq!(gone, NtStatus::OBJECT_NAME_NOT_FOUND);
+    assert_eq!(rename(&mut looker, directory, "sub\\moved"), Outcome::SUCCESS);
+}
+
 #[test]
 fn a_file_is_deleted_under_the_opens_of_apple_clients() {
     let gone = Outcome::from(NtStatus::OBJECT_NAME_NOT_FOUND);

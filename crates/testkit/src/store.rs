@@ -41,6 +41,8 @@ pub struct MemoryStore {
     inode_count: u64,
     /// Inodes of the root directories.
     roots: Vec<u64>,
+    /// Device numbers of their file systems.
+    devices: Vec<u64>,
     opens: Vec<Slot>,
     faults: Vec<Fault>,
     kernel_locks: KernelLocks,
@@ -69,7 +71,18 @@ impl MemoryStore {
     pub fn add_root(&mut self) -> RootId {
         let node = Node::new(Body::Directory(BTreeMap::new()), FileAttributes::empty(), self.now);
         let inode = self.insert(node);
+        self.devices.push(0x1000 + u64::try_from(self.roots.len()).expect("a few roots"));
         self.roots.push(inode);
+        RootId(u32::try_from(self.roots.len() - 1).expect("a few roots"))
+    }
+
+    /// Adds a root for a share whose folder is a directory in that of another share.
+    ///
+    /// # Panics
+    /// If there is no such directory.
+    pub fn add_root_beneath(&mut self, outer: RootId, path: &str) -> RootId {
+        self.devices.push(self.device(outer));
+        self.roots.push(self.find(outer, path).expect("the directory exists"));
         RootId(u32::try_from(self.roots.len() - 1).expect("a few roots"))
     }
 

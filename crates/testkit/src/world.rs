@@ -348,6 +348,20 @@ impl World {
         root
     }
 
+    /// Adds a share whose folder is a directory in that of another share.
+    ///
+    /// # Panics
+    /// If there is no such share or directory.
+    pub fn add_share_beneath(&self, name: &str, outer: &str, path: &str) {
+        let root = self.store().add_root_beneath(self.root(outer), path);
+        let mut inner = self.inner();
+        let folder = &inner.share(outer).expect("it has a root").folder;
+        let folder = format!("{}/{path}", folder.as_str());
+        let mut share = accounts::share(name, Some(root));
+        share.folder = ObjectPath::from_stored(folder, None);
+        inner.shares.push(share);
+    }
+
     /// Makes a share lead new tree connects to another, empty folder, like a share whose path
     /// contains the time.
     ///

@@ -9,14 +9,13 @@ use object::{
 
 use super::MemoryStore;
 use super::node::merge_extended_attributes;
-use super::open::device;
 
 impl MemoryStore {
     pub(super) fn metadata(&self, open: LocalOpen) -> Result<Metadata, NtStatus> {
         let opened = self.get(open)?;
         let node = self.node(open)?;
         let mut metadata =
-            node.metadata(device(opened.root), opened.inode, opened.stream.as_deref());
+            node.metadata(self.device(opened.root), opened.inode, opened.stream.as_deref());
         metadata.ea_size = node.ea_size();
         Ok(metadata)
     }
@@ -28,7 +27,7 @@ impl MemoryStore {
         if stream.as_ref().is_some_and(|stream| !node.streams.contains_key(stream)) {
             return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
         }
-        Ok(node.metadata(device(root), inode, stream.as_deref()))
+        Ok(node.metadata(self.device(root), inode, stream.as_deref()))
     }
 
     pub(super) fn set_basic(

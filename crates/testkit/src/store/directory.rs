@@ -4,7 +4,6 @@ use dtyp::NtStatus;
 use object::{DirectoryEntry, EntryDetail, LocalOpen};
 
 use super::MemoryStore;
-use super::open::device;
 
 impl MemoryStore {
     pub(super) fn read_directory(
@@ -27,7 +26,7 @@ impl MemoryStore {
         let there = taken.into_iter().filter_map(|(name, inode)| {
             let node = self.nodes.get(&inode)?;
             let metadata = (detail >= EntryDetail::Metadata).then(|| {
-                let mut metadata = node.metadata(device(root), inode, None);
+                let mut metadata = node.metadata(self.device(root), inode, None);
                 if detail == EntryDetail::MetadataAndEaSize {
                     metadata.ea_size = node.ea_size();
                 }

@@ -46,6 +46,11 @@ impl MemoryStore {
         self.roots.get(index).copied().ok_or(NtStatus::BAD_NETWORK_NAME)
     }
 
+    /// Device number for the file system of a root.
+    pub(super) fn device(&self, root: RootId) -> u64 {
+        self.devices[usize::try_from(root.0).expect("a few roots")]
+    }
+
     pub(super) fn locate(&self, root: RootId, path: &ObjectPath) -> Result<Place, NtStatus> {
         let mut parent = self.root_inode(root)?;
         let mut inode = Some(parent);
@@ -83,6 +88,7 @@ impl MemoryStore {
             None => (self.create(request, &place)?, true),
         };
         let maximal_access = request.share_access_max;
+        let device = self.device(request.root);
         let node = self.nodes.get_mut(&inode).expect("found or made above");
         let granted_access = grant(request, node, file_created)?;
         let (stream, created) = match request.path.stream() {
@@ -93,7 +99,7 @@ impl MemoryStore {
             None => (None, file_created),
         };
         let stored_stream = stream.as_ref().map(|folded| node.streams[folded].name.clone());
-        let metadata = node.metadata(device(request.root), inode, stream.as_deref());
+        let metadata = node.metadata(device, inode, stream.as_deref());
         let path = ObjectPath::from_stored(place.path, stored_stream).meant_as(&request.path);
         let open = Open {
             root: request.root,
@@ -105,7 +111,7 @@ impl MemoryStore {
         };
         let open = self.put_open(open)?;
         let parent = (!request.path.is_root()).then(|| FileIdentity {
-            device: device(request.root),
+            device,
             inode: place.parent,
             ..FileIdentity::default()
         });
@@ -258,11 +264,6 @@ impl MemoryStore {
             self.nodes.remove(&inode);
         }
     }
-}
-
-/// Device number for the file system of a root.
-pub(super) fn device(root: RootId) -> u64 {
-    0x1000 + u64::from(root.0)
 }
 
 fn verify_existing(request: &OpenRequest, node: &Node) -> Result<(), NtStatus> {

@@ -90,9 +90,12 @@ pub(super) fn clear_beneath(
     let expects_lost_names =
         is_posix || scope.globals.expects_lost_names(scope.session.session_id, &share);
     let beneath = |record: &FileRecord, it: &OpenEntry| {
-        // Only a path from the same folder gets the new name of the directory.
-        let may_lose_name =
-            expects_lost_names && it.facts.expects_lost_names && is_within(it, &share);
+        // Only a path from the same folder gets the new name of the directory. That of a deletion
+        // from another one would lead nowhere, and the file would stay.
+        let may_lose_name = expects_lost_names
+            && it.facts.expects_lost_names
+            && is_within(it, &share)
+            && !record.is_pending_by_other_path(it);
         let is_beneath =
             is_on_host_beneath(it, &directory) && record.keeps_its_name(it) && !may_lose_name;
         // Who is away cannot close.
