@@ -329,6 +329,59 @@ fn folders_of_the_user_of_root_and_of_the_owner_of_the_share_take_files() {
     }
 }
 
+/// The attack: Anna owns a file that others may delete, and has made a closed folder of Bob's name.
+#[test]
+fn a_closed_folder_of_the_owner_of_a_file_makes_no_deletion_by_others_final() {
+    for mode in [0o755, 0o700] {
+        for folder in [".recycle/bob", ".recycle/bob/d"] {
+            let Some(mut share) = bin_of_bob(|_| {}, &[]) else { return };
+            if folder != ".recycle/bob" {
+                plant(&mut share, 0, ".recycle/bob", 0o1777);
+            }
+            plant(&mut share, ANNA, folder, mode);
+            plant(&mut share, 0, "d", 0o777);
+            share.local("d/file", "of Anna");
+            std::os::unix::fs::chown(share.host("d/file"), Some(ANNA), None).expect("root");
+            delete(&mut share, "d/file");
+            share.store.revert_to_server();
+            let used = if folder == ".recycle/bob" { "bob-2/d" } else { "bob/d-2" };
+            let used = format!(".recycle/{used}/file");
+            assert_eq!(share.content(&used), "of Anna", "{folder} {mode:o}");
+        }
+    }
+}
+
+/// An operator may make the folders of users in one that only root writes.
+#[test]
+fn a_closed_folder_of_root_leads_to_those_of_users() {
+    let change = |bin: &mut RecycleSettings| {
+        (bin.repository, bin.keep_tree) = (PathBuf::from(".recycle/users/bob"), false);
+    };
+    let Some(mut share) = bin_of_bob(change, &[]) else { return };
+    plant(&mut share, 0, ".recycle/users", 0o755);
+    plant(&mut share, BOB, ".recycle/users/bob", 0o700);
+    made_and_deleted(&mut share, "file");
+    assert_eq!(share.content(".recycle/users/bob/file"), "file");
+}
+
+/// The attack: all numbers of copies that are tried are files of others.
+#[test]
+fn beyond_the_last_number_a_copy_has_a_name_that_nobody_foresees() {
+    let mut share = bin(|bin| bin.versions = true);
+    deleted(&mut share, "file", "first");
+    for power in 0..u32::BITS {
+        share.local(&format!(".recycle/ann/Copy #{} of file", 1_u64 << power), "in the way");
+    }
+    deleted(&mut share, "file", "second");
+    deleted(&mut share, "file", "third");
+    let names = fs::read_dir(share.host(".recycle/ann")).expect("it is there").flatten();
+    let names: Vec<_> = names.filter_map(|it| it.file_name().into_string().ok()).collect();
+    let contents = names.iter().map(|it| share.content(&format!(".recycle/ann/{it}")));
+    let mut contents: Vec<_> = contents.filter(|it| it != "in the way").collect();
+    contents.sort();
+    assert_eq!(contents, ["first", "second", "third"], "{names:?}");
+}
+
 #[test]
 fn a_free_name_is_found_beside_folders_files_and_links_of_others() {
     let of_anna = [".recycle/bob", ".recycle/bob-2", ".recycle/bob-5"];

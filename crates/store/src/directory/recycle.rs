@@ -9,6 +9,7 @@
 //! replaces nothing, and uses only folders that the kernel lets the owner of the file use.
 
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -24,7 +25,7 @@ use crate::cache::directories::{Directory, Inode};
 use crate::model::opens::Open;
 use crate::model::root::Root;
 use crate::security::credentials::Identity;
-use crate::settings::{RecycleSettings, Touch, Unforeseen, names_for};
+use crate::settings::{RecycleSettings, Touch, Unforeseen, names_for, unforeseen_number};
 use crate::sys::file_kind::is_file;
 use crate::sys::{system, trusted_path};
 
@@ -178,7 +179,7 @@ impl Store {
             return Ok(true);
         }
         let mut wanted = name.to_owned();
-        for _ in 0..ATTEMPTS_MAX {
+        for attempt in 1..=ATTEMPTS_MAX {
             // A local program may have put another file there meanwhile, or removed it.
             match system::status_at(from, name) {
                 Ok(now) if Inode::of(&now) == file => {}
@@ -186,6 +187,10 @@ impl Store {
                 Err(errno) => return Err(errno),
             }
             match self.impersonation.move_file((from, name), (to, &wanted), may) {
+                // Others may put files where they expect this one.
+                Err(Errno::EXIST) if attempt + 1 == ATTEMPTS_MAX => {
+                    wanted = copy_name(unforeseen_number(), name);
+                }
                 Err(Errno::EXIST) => wanted = free_copy(target, name)?,
                 result => return result.map(|()| true),
             }
@@ -255,11 +260,13 @@ impl Bin<'_> {
     fn open(&self, path: &Path) -> Result<Place, Errno> {
         let (root, settings) = (self.root.directory.fd.as_fd(), self.settings);
         let mut directory: Option<OwnedFd> = None;
-        for component in path {
+        let mut components = path.iter().peekable();
+        while let Some(component) = components.next() {
+            let is_last = components.peek().is_none();
             let opened = match &directory {
                 None => self.open_folder(root, settings.directory_mode, component)?,
                 Some(parent) if settings.has_private_folders() => {
-                    self.open_own_folder(parent.as_fd(), component)?
+                    self.open_own_folder(parent.as_fd(), component, is_last)?
                 }
                 Some(parent) => {
                     self.open_folder(parent.as_fd(), settings.subdirectory_mode, component)?
@@ -291,12 +298,18 @@ impl Bin<'_> {
     }
 
     /// Opens a folder that belongs to the user, to root, or to the owner of the share or of the
-    /// deleted file. Beside one of somebody else, a file or a link it uses the first free name.
-    fn open_own_folder(&self, parent: BorrowedFd<'_>, name: &OsStr) -> Result<Place, Errno> {
+    /// deleted file. Beside one of somebody else, a closed one, a file or a link it uses the first
+    /// free name.
+    fn open_own_folder(
+        &self,
+        parent: BorrowedFd<'_>,
+        name: &OsStr,
+        is_last: bool,
+    ) -> Result<Place, Errno> {
         for folder in names_for(name, &self.unforeseen) {
             match self.open_folder(parent, self.settings.subdirectory_mode, &folder) {
                 Ok(Place::Open(opened)) => {
-                    match system::status_of(opened.as_fd()).and_then(|it| self.is_own(&it)) {
+                    match self.is_usable(opened.as_fd(), is_last) {
                         Ok(true) => return Ok(Place::Open(opened)),
                         Err(errno) if lack_of_resources(errno).is_some() => return Err(errno),
                         // A file system that somebody has mounted there may refuse all others.
@@ -311,8 +324,8 @@ impl Bin<'_> {
             if folder == name {
                 let share = &self.root.settings.path;
                 let reason = format!(
-                    "in the recycle bin of {share:?}, {name:?} is no folder or belongs to somebody \
-                     else: remove it; another one is used beside it"
+                    "in the recycle bin of {share:?}, {name:?} is no folder, belongs to somebody \
+                     else or is closed: remove it; another one is used beside it"
                 );
                 tell(self.is_quiet, &reason);
             }
@@ -321,11 +334,20 @@ impl Bin<'_> {
     }
 
     /// Whether a folder belongs to the user, to root, or to the owner of the share or of the
-    /// deleted file.
-    fn is_own(&self, folder: &Statx) -> Result<bool, Errno> {
+    /// deleted file, and the user may write it. Otherwise the owner of a file would make deletions
+    /// of it by others final, by a closed folder. On the way to the last folder those of operators
+    /// may be closed: the next ones are in them, ready for their users.
+    fn is_usable(&self, folder: BorrowedFd<'_>, is_last: bool) -> Result<bool, Errno> {
         let share = system::status_of(self.root.directory.fd.as_fd())?;
-        let is_users = !self.settings.gives_directories && folder.stx_uid == self.user;
-        Ok(is_users || [0, self.deleted.stx_uid, share.stx_uid].contains(&folder.stx_uid))
+        let owner = system::status_of(folder)?.stx_uid;
+        let by_server = self.settings.gives_directories;
+        let is_known = [0, share.stx_uid].contains(&owner) || !by_server && owner == self.user;
+        match is_known || owner == self.deleted.stx_uid {
+            false => Ok(false),
+            // The rights of the file's owner are verified at the end of the path.
+            true if by_server || is_known && !is_last => Ok(true),
+            true => system::may_access(folder, libc::W_OK | libc::X_OK).map(|()| true),
+        }
     }
 
     /// Refuses a directory that the owner of the deleted file was not meant to use, though the
@@ -357,7 +379,7 @@ fn path_below(root: &Root, directory: &Directory) -> Result<PathBuf, Errno> {
 
 /// The name of a further copy in the bin, as in Samba. A long name loses its beginning, and keeps
 /// its extension: without a name in the bin the file would be deleted.
-fn copy_name(number: u32, name: &OsStr) -> OsString {
+fn copy_name(number: impl fmt::Display, name: &OsStr) -> OsString {
     let mut copy = format!("Copy #{number} of ").into_bytes();
     let name = name.as_bytes();
     let surplus = (copy.len() + name.len()).saturating_sub(NAME_BYTES_MAX);
@@ -369,7 +391,8 @@ fn copy_name(number: u32, name: &OsStr) -> OsString {
 }
 
 /// A name of a further copy that is free. It is the one after the last, if numbers have no gaps;
-/// the cost grows with the logarithm of the number of copies.
+/// the cost grows with the logarithm of the number of copies. Others who share the bin may have
+/// taken all numbers that are tried: then it is one that nobody foresees.
 fn free_copy(directory: &OwnedFd, name: &OsStr) -> Result<OsString, Errno> {
     let is_used = |number| match system::status_at(directory.as_fd(), copy_name(number, name)) {
         Err(Errno::NOENT) => Ok(false),
@@ -378,7 +401,10 @@ fn free_copy(directory: &OwnedFd, name: &OsStr) -> Result<OsString, Errno> {
     let (mut used, mut free) = (0_u32, 1_u32);
     while is_used(free)? {
         used = free;
-        free = free.checked_mul(2).ok_or(Errno::EXIST)?;
+        let Some(next) = free.checked_mul(2) else {
+            return Ok(copy_name(unforeseen_number(), name));
+        };
+        free = next;
     }
     while free - used > 1 {
         let middle = used + (free - used) / 2;

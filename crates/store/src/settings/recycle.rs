@@ -80,6 +80,15 @@ impl Unforeseen {
     }
 }
 
+/// A number for the name of one file in the bin that nobody foresees.
+pub(crate) fn unforeseen_number() -> String {
+    in_digits(draw())
+}
+
+fn in_digits(number: u64) -> String {
+    format!("{number:0UNFORESEEN_DIGITS$x}")
+}
+
 fn draw() -> u64 {
     let mut bytes = [0; size_of::<u64>()];
     let count = getrandom(&mut bytes, GetRandomFlags::empty())
@@ -99,10 +108,8 @@ pub(crate) fn names_for(name: &OsStr, unforeseen: &Unforeseen) -> impl Iterator<
         beside
     };
     let numbered = (2..=BESIDE_MAX).map(move |number| beside(number.to_string()));
-    let unforeseen = (0..UNFORESEEN_MAX).map(move |attempt| {
-        let number = unforeseen.numbers()[attempt];
-        beside(format!("{number:0UNFORESEEN_DIGITS$x}"))
-    });
+    let unforeseen =
+        (0..UNFORESEEN_MAX).map(move |attempt| beside(in_digits(unforeseen.numbers()[attempt])));
     [name.to_owned()].into_iter().chain(numbered).chain(unforeseen)
 }
 

@@ -242,13 +242,20 @@ fn system_time(time: StatxTimestamp) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::new(seconds, time.tv_nsec)
 }
 
-/// The name of a file without the number that the bin gave it: `Copy #3 of NAME`.
+/// The name of a file without the number that the bin gave it: `Copy #3 of NAME`, or one of 16
+/// hexadecimal digits.
 fn without_copy_number(name: &OsStr) -> &OsStr {
+    /// Digits of a number that nobody foresees.
+    const UNFORESEEN_DIGITS: usize = 16;
     let bytes = name.as_bytes();
     let stripped = bytes.strip_prefix(b"Copy #").and_then(|rest| {
-        let digits = rest.iter().take_while(|it| it.is_ascii_digit()).count();
-        let rest = rest[digits..].strip_prefix(b" of ")?;
-        (digits > 0 && !rest.is_empty()).then_some(rest)
+        let end = rest.iter().position(|it| *it == b' ')?;
+        let (number, rest) = rest.split_at(end);
+        let is_counted = !number.is_empty() && number.iter().all(u8::is_ascii_digit);
+        let is_unforeseen =
+            number.len() == UNFORESEEN_DIGITS && number.iter().all(u8::is_ascii_hexdigit);
+        let rest = rest.strip_prefix(b" of ").filter(|it| !it.is_empty())?;
+        (is_counted || is_unforeseen).then_some(rest)
     });
     OsStr::from_bytes(stripped.unwrap_or(bytes))
 }
@@ -263,6 +270,8 @@ mod tests {
             ("Copy #1 of a.txt", "a.txt"),
             ("Copy #12 of Copy of b", "Copy of b"),
             ("Copy # of c", "Copy # of c"),
+            ("Copy #00c0ffee00c0ffee of c", "c"),
+            ("Copy #c0ffee of c", "Copy #c0ffee of c"),
             ("Copy #1 of ", "Copy #1 of "),
             ("d", "d"),
         ] {
