@@ -487,6 +487,15 @@ fn losses_of_records_snapshots_and_deleted_files_are_named() {
     assert!(put_and_delete(), "it is in the bin");
     let again = ask(&server, &[]);
     assert!(!again.iter().any(|row| found.contains(row)), "{again:#?}");
+    // Somebody has taken the name of the user's folder.
+    let bin = folder.join(".bin");
+    fs::set_permissions(&bin, Permissions::from_mode(0o1777)).expect("we are root");
+    fs::rename(bin.join(USER), bin.join("aside")).expect("we are root");
+    fs::create_dir(bin.join(USER)).expect("we are root");
+    fs::set_permissions(bin.join(USER), Permissions::from_mode(0o700)).expect("we are root");
+    assert!(!put_and_delete() && bin.join(format!("{USER}-2/file")).exists());
+    let again = ask(&server, &[]);
+    assert!(!causes(&again).contains(&"recycle_bin"), "{again:#?}");
     server.stop();
 }
 

@@ -148,7 +148,8 @@ impl RecycleSettings {
     }
 
     /// Whether folders below the first one of the bin are each for one user.
-    pub(crate) fn has_private_folders(&self) -> bool {
+    #[must_use]
+    pub fn has_private_folders(&self) -> bool {
         self.subdirectory_mode & 0o077 == 0
     }
 

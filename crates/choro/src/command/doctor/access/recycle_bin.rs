@@ -23,6 +23,14 @@ impl Inquiry<'_> {
                 (true, None) => (bin.as_path(), WRITE | SEARCH),
             };
             if let Some(finding) = self.missing_right(place, directory, needed) {
+                // Beside a closed folder of one user, but not the first, another one is used.
+                let may_have_other = is_there
+                    && path != place.folder
+                    && names.peek().is_none()
+                    && recycle.has_private_folders();
+                if may_have_other && self.missing_right(place, &path, WRITE | SEARCH).is_none() {
+                    return;
+                }
                 return self.add(finding);
             }
             if !is_there {
