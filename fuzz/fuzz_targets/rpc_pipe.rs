@@ -14,14 +14,14 @@ use testkit::seeds::split;
 struct Shares;
 
 impl Catalogue for Shares {
-    fn shares(&self, _: &Caller) -> Vec<ShareEntry> {
+    fn shares(&self, _: &Caller) -> Arc<[ShareEntry]> {
         let share = |name: &str| ShareEntry {
             name: name.into(),
             comment: "a comment".into(),
             path: "/srv".into(),
             ..ShareEntry::default()
         };
-        vec![share("data"), share("IPC$")]
+        [share("data"), share("IPC$")].into()
     }
 
     fn is_administrator(&self, _: &Caller) -> bool {

@@ -1,7 +1,7 @@
 //! Answers of others, who are asked before a request runs: names and SIDs of a domain, and the
 //! outcome of an administrator's task.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use dtyp::{FileTime, Sid};
 
@@ -36,7 +36,7 @@ impl<'a> WithAnswers<'a> {
 }
 
 impl Catalogue for WithAnswers<'_> {
-    fn shares(&self, caller: &Caller) -> Vec<ShareEntry> {
+    fn shares(&self, caller: &Caller) -> Arc<[ShareEntry]> {
         self.catalogue.shares(caller)
     }
 

@@ -1,5 +1,7 @@
 //! Data behind the interfaces, provided by the caller.
 
+use std::sync::Arc;
+
 use dtyp::upcase::equal_ignoring_case;
 use dtyp::{FileTime, Sid};
 
@@ -8,7 +10,7 @@ use crate::{Caller, NameQuestion, Outcome, Principal, Task};
 /// Shares, users and groups of a server.
 pub trait Catalogue: Send + Sync {
     /// The shares that `caller` may list, in order, without those that are not browseable.
-    fn shares(&self, caller: &Caller) -> Vec<ShareEntry>;
+    fn shares(&self, caller: &Caller) -> Arc<[ShareEntry]>;
 
     /// Begins a request of `caller`: questions before [`Self::end_call`] belong to it.
     fn begin_call(&self, _caller: &Caller) {}
@@ -24,7 +26,8 @@ pub trait Catalogue: Send + Sync {
     /// The share that `caller` reaches by `name`, in any case of letters, even if it is not
     /// browseable.
     fn share(&self, caller: &Caller, name: &str) -> Option<ShareEntry> {
-        self.shares(caller).into_iter().find(|share| equal_ignoring_case(&share.name, name))
+        let shares = self.shares(caller);
+        shares.iter().find(|share| equal_ignoring_case(&share.name, name)).cloned()
     }
 
     /// True if `caller` may manage the server: shares, sessions, open files.

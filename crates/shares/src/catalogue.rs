@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use config::choice::CscPolicy;
 use config::{Config, Substitutions};
@@ -17,6 +18,7 @@ use super::host_names::{netbios_name, server_dns_names};
 use super::kept_users::KeptUsers;
 use super::mapped_names::MappedNames;
 use super::name_service::Question;
+use super::recent_answers::RecentAnswers;
 use super::requester;
 use super::share_properties::is_available;
 use super::share_security;
@@ -34,6 +36,13 @@ pub(super) struct ConfiguredShares {
     users: Arc<KeptUsers>,
     /// Path of the descriptors of shares.
     share_security: PathBuf,
+    /// Lists of shares by callers.
+    lists: Arc<RecentAnswers<Caller, Arc<[ShareEntry]>>>,
+    /// Configurations of callers, where files are read for each client: `None` if one of them
+    /// cannot be served, `Some(None)` if there is none.
+    own_configs: Arc<RecentAnswers<Caller, Option<Option<Arc<Config>>>>>,
+    /// All shares of users by this configuration.
+    usershares: Arc<RecentAnswers<(), Arc<[Arc<Usershare>]>>>,
 }
 
 /// A share that was found.
@@ -41,11 +50,11 @@ pub(super) struct ConfiguredShares {
 struct Found {
     share: config::Share,
     /// The same as one of a user, if it is one.
-    of_user: Option<Usershare>,
+    of_user: Option<Arc<Usershare>>,
 }
 
-impl From<Usershare> for Found {
-    fn from(usershare: Usershare) -> Self {
+impl From<Arc<Usershare>> for Found {
+    fn from(usershare: Arc<Usershare>) -> Self {
         Self { share: usershare.share.clone(), of_user: Some(usershare) }
     }
 }
@@ -87,16 +96,30 @@ impl ConfiguredShares {
         let users = Arc::new(KeptUsers::new(users));
         let share_security = state.join(share_security::FILE_NAME);
         let config = Arc::clone(config);
-        Self { config, names, server, domain_sid, users, share_security }
+        Self {
+            config,
+            names,
+            server,
+            domain_sid,
+            users,
+            share_security,
+            lists: Arc::default(),
+            own_configs: Arc::default(),
+            usershares: Arc::default(),
+        }
     }
 
     /// Returns the shares by the caller's own configuration, if files are read for each client;
     /// `None` if one of them cannot be served.
     fn of_caller(&self, caller: &Caller) -> Option<Cow<'_, Self>> {
-        let Some(config) = requester::config_of_caller(&self.config, caller).ok()? else {
+        if !self.config.has_client_files() {
+            return Some(Cow::Borrowed(self));
+        }
+        let find = || Some(requester::config_of_caller(&self.config, caller).ok()?.map(Arc::new));
+        let Some(config) = self.own_configs.find(Instant::now(), caller, find)? else {
             return Some(Cow::Borrowed(self));
         };
-        Some(Cow::Owned(Self { config: Arc::new(config), ..self.clone() }))
+        Some(Cow::Owned(Self { config, usershares: Arc::default(), ..self.clone() }))
     }
 
     fn listed(&self, caller: &Caller) -> Vec<ShareEntry> {
@@ -104,12 +127,15 @@ impl ConfiguredShares {
         let pattern = self.config.homes.iter().filter(|homes| homes.available);
         let configured = configured.chain(pattern).cloned();
         let configured = configured.map(|share| Found { share, of_user: None });
-        let usershares = self.usershares().into_iter().map(Found::from);
+        let usershares = self.usershares();
+        let usershares = usershares.iter().map(|it| Found::from(Arc::clone(it)));
         let shown = configured
             .chain(usershares)
             .filter(|found| self.is_shown(&found.share, found, caller))
             .chain(self.home(caller));
-        let mut shares: Vec<_> = shown.map(|it| self.entry(&it.share, caller)).collect();
+        let is_administrator = administrators::is_administrator(&self.config, caller);
+        let entry = |it: Found| self.entry(&it.share, caller, is_administrator);
+        let mut shares: Vec<_> = shown.map(entry).collect();
         shares.push(self.pipes());
         shares
     }
@@ -120,7 +146,7 @@ impl ConfiguredShares {
         let found = found.inspect_err(|error| debug!("share {name:?}: {error:#}")).ok()?;
         let found = match found {
             Some(share) => Some(Found { share: *share.into_made(), of_user: None }),
-            None => self.usershare(name).map(Found::from),
+            None => self.usershare(name).map(Arc::new).map(Found::from),
         };
         found.filter(|it| is_available(&it.share))
     }
@@ -132,12 +158,14 @@ impl ConfiguredShares {
         usershares::with_server_rights(|| usershares::find(&self.config, name))?
     }
 
-    fn usershares(&self) -> Vec<Usershare> {
+    fn usershares(&self) -> Arc<[Arc<Usershare>]> {
         if self.config.global.usershare_max_shares == 0 {
-            return Vec::new();
+            return [].into();
         }
-        let listed = usershares::with_server_rights(|| usershares::list(&self.config));
-        listed.unwrap_or_default()
+        self.usershares.find(Instant::now(), &(), || {
+            let listed = usershares::with_server_rights(|| usershares::list(&self.config));
+            listed.unwrap_or_default().into_iter().map(Arc::new).collect()
+        })
     }
 
     /// The caller's own home, if `[homes]` defines it. `[global]` decides whether it is listed, as
@@ -166,7 +194,7 @@ impl ConfiguredShares {
             && of_user.as_ref().is_none_or(|it| it.admits(caller))
     }
 
-    fn entry(&self, share: &config::Share, caller: &Caller) -> ShareEntry {
+    fn entry(&self, share: &config::Share, caller: &Caller, is_administrator: bool) -> ShareEntry {
         ShareEntry {
             name: share.name.clone(),
             kind: ShareEntry::DISK,
@@ -177,7 +205,7 @@ impl ConfiguredShares {
             .expand(&share.comment),
             // Windows paths have a drive; what the server calls the folder is the business of those
             // who can change it.
-            path: match administrators::is_administrator(&self.config, caller) {
+            path: match is_administrator {
                 true => self.config.substitutions().expand_path(&share.path),
                 false => format!("C:\\{}", share.name),
             },
@@ -223,11 +251,11 @@ impl ConfiguredShares {
 }
 
 impl Catalogue for ConfiguredShares {
-    fn shares(&self, caller: &Caller) -> Vec<ShareEntry> {
-        match self.of_caller(caller) {
-            Some(own) => own.listed(caller),
-            None => vec![self.pipes()],
-        }
+    fn shares(&self, caller: &Caller) -> Arc<[ShareEntry]> {
+        self.lists.find(Instant::now(), caller, || match self.of_caller(caller) {
+            Some(own) => own.listed(caller).into(),
+            None => [self.pipes()].into(),
+        })
     }
 
     fn begin_call(&self, caller: &Caller) {
@@ -254,7 +282,8 @@ impl Catalogue for ConfiguredShares {
         let found = own.find(caller, name)?;
         let is_listed = !own.is_home(&found) && own.is_shown(&found.share, &found, caller);
         let is_known = is_listed || own.may_connect(&found, caller);
-        is_known.then(|| own.entry(&found.share, caller))
+        let is_administrator = || administrators::is_administrator(&own.config, caller);
+        is_known.then(|| own.entry(&found.share, caller, is_administrator()))
     }
 
     fn is_administrator(&self, caller: &Caller) -> bool {
@@ -394,6 +423,21 @@ mod tests {
                           valid users = anna\n\
                           [guests]\npath = /guests\nbrowseable = no\nguest ok = yes\n";
 
+    /// Each list reads the files of users' shares, and a frame may ask for hundreds of lists.
+    #[test]
+    fn shares_are_listed_once_a_second_however_often_a_caller_lists_them() {
+        let state = tempfile::tempdir().expect("there is space");
+        let (config, _) = Config::parse(SHARES, "test").expect("it is well-formed");
+        let shares = ConfiguredShares::new(&Arc::new(config), state.path());
+        let caller = |user: &str| Caller { user: user.to_owned(), ..Caller::default() };
+        let first = shares.shares(&caller("anna"));
+        for _ in 0..500 {
+            assert!(Arc::ptr_eq(&shares.shares(&caller("anna")), &first), "it was made again");
+        }
+        let listed = |user: &str| shares.shares(&caller(user)).len();
+        assert_eq!((listed("anna"), listed("bob")), (4, 3), "each sees its own");
+    }
+
     #[test]
     fn a_share_that_the_list_hides_is_unknown_to_users_without_access() {
         let state = tempfile::tempdir().expect("there is space");
@@ -439,6 +483,8 @@ mod tests {
         publish(&known);
         assert!(shares.account_by_name("bob").is_some(), "the file has changed");
         assert_eq!((shares.accounts().map(|it| it.len()), shares.users.reads()), (Some(2), 2));
+        publish(&known[1..]);
+        assert!(shares.find_sid(&samba_sid).is_none(), "no call keeps the users");
         unix::set_own_users(OwnUsers::default());
     }
 

@@ -28,6 +28,7 @@ pub mod name_service;
 pub mod opening;
 mod own_users;
 pub mod quota_commands;
+mod recent_answers;
 mod recycle_bin;
 pub mod refusal;
 pub mod requester;

@@ -192,8 +192,8 @@ pub fn settings() -> ServerSettings {
 struct OneShare;
 
 impl Catalogue for OneShare {
-    fn shares(&self, _: &Caller) -> Vec<ShareEntry> {
-        vec![ShareEntry { name: "data".into(), path: "/data".into(), ..ShareEntry::default() }]
+    fn shares(&self, _: &Caller) -> Arc<[ShareEntry]> {
+        [ShareEntry { name: "data".into(), path: "/data".into(), ..ShareEntry::default() }].into()
     }
 
     fn is_administrator(&self, caller: &Caller) -> bool {

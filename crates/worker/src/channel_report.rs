@@ -16,6 +16,7 @@ use wire::Dialect;
 use wire::negotiate::Capabilities;
 
 use super::event_loop::Worker;
+use super::kept_offer::list_interfaces;
 
 impl Worker {
     /// Answers an administrator's request for the list of channels.
@@ -34,7 +35,7 @@ impl Worker {
             return Channels::default();
         }
         self.store.revert_to_server();
-        let offer = self.interface_offer();
+        let offer = list_interfaces(&self.settings.config.global);
         let multichannel = Multichannel::of(&self.settings.config.global);
         let has_one = |session_id| {
             channels.iter().filter(|channel| channel.session_id == session_id).nth(1).is_none()

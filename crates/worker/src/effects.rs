@@ -4,16 +4,15 @@ use std::time::Instant;
 
 use arbitration::FileKey;
 use dtyp::ServerId;
-use interfaces::Offer;
 use proto::effect::{Deletion, Unlocked};
 use proto::{Effect, Reply, RequestId};
 use shares::accounts::Accounts;
 use shares::shares::Shares;
 use shares::unix::end_when_late;
 use store::Store;
-use tracing::warn;
 
 use super::event_loop::Worker;
+use super::kept_offer::list_interfaces;
 use super::messages::{notify_file_changed, notify_turn};
 use super::passing::queue::UnplacedConnection;
 
@@ -93,7 +92,9 @@ impl Worker {
                 Reply::OwnName(worker.own_names.include(&target_name, server))
             }),
             Effect::ListNetworkInterfaces => self.reply(request, |worker| {
-                Reply::NetworkInterfaces(worker.interface_offer().to_wire())
+                let Self { kept_offer, settings, turn, .. } = worker;
+                let list = || list_interfaces(&settings.config.global);
+                Reply::NetworkInterfaces(kept_offer.offer(turn.monotonic, list).to_wire())
             }),
         }
     }
@@ -159,14 +160,6 @@ impl Worker {
         if done.is_some() {
             self.answer(Some(request), Reply::PreviousSessionClosed);
         }
-    }
-
-    /// Returns the interfaces that are offered to the client.
-    pub(super) fn interface_offer(&self) -> Offer {
-        Offer::now(&self.settings.config.global).unwrap_or_else(|error| {
-            warn!("cannot list the addresses of this machine: {error}");
-            Offer::default()
-        })
     }
 
     /// Returns the shares for the server itself: the thread still has the rights of the last served

@@ -43,6 +43,7 @@ use super::audit::AuditTrail;
 use super::clocks::{TimedPage, read_clocks};
 use super::connection::Transport;
 use super::inherited::{Inherited, Prepared};
+use super::kept_offer::KeptOffer;
 use super::kernel_leases::signals::KernelLeases;
 use super::lanes::{Done, LaneId, Lanes};
 use super::listings::Listings;
@@ -83,6 +84,7 @@ pub(crate) struct Worker {
     pub(super) next_slow: Option<Duration>,
     pub(super) accounts: Accounts,
     pub(super) own_names: OwnNames,
+    pub(super) kept_offer: KeptOffer,
     pub(super) registry: Registry,
     pub(super) messaging: Messaging,
     /// Counts of the client's address, until its first connection.
@@ -185,6 +187,7 @@ impl Worker {
         let mut worker = Box::new(Self {
             accounts,
             own_names,
+            kept_offer: KeptOffer::default(),
             store: Store::new(store_settings),
             store_requests: Slab::new(),
             storage_threads: StorageThreads::new(server.storage_load().clone()),

@@ -20,6 +20,7 @@ mod effects;
 mod event_loop;
 mod framing;
 mod inherited;
+mod kept_offer;
 mod kernel_leases;
 mod lanes;
 mod listings;

@@ -151,6 +151,7 @@ impl Worker {
                 self.server.handle_settings(engine);
                 self.accounts.reopen(&settings);
                 self.own_names = OwnNames::of(&settings.config);
+                self.kept_offer.forget();
                 self.trace.set_slow_threshold(slow_ns(&settings.config.global));
                 if let Err(error) = log::follow(&settings) {
                     warn!("cannot change the log: {error:#}");

@@ -9,8 +9,8 @@ use super::{Fsctl, Output, Progress, WithoutOpen};
 
 /// Reports the server's other addresses to a client.
 ///
-/// They are looked up each time: clients repeat the query every few minutes to learn of links that
-/// went down or came up.
+/// They are looked up for each query of another second: clients repeat it every few minutes to
+/// learn of links that went down or came up.
 pub(crate) struct QueryNetworkInterfaceInfo;
 
 /// A query while the worker lists the addresses.

@@ -56,13 +56,21 @@ impl Enumeration {
     /// Returns the response with as many `entries` as the client wants; `None` for an unknown
     /// level.
     pub(super) fn respond(self, entries: Option<Vec<Vec<Field<'_>>>>) -> Vec<u8> {
-        let Some(mut entries) = entries else {
-            return self.refuse_level(Win32Error::INVALID_LEVEL);
-        };
+        match entries {
+            Some(entries) => self.respond_with(entries.into_iter()),
+            None => self.refuse_level(Win32Error::INVALID_LEVEL),
+        }
+    }
+
+    /// As [`Self::respond`], for a known level. Entries that the client does not want are not made.
+    pub(super) fn respond_with<'a>(
+        self,
+        entries: impl ExactSizeIterator<Item = Vec<Field<'a>>>,
+    ) -> Vec<u8> {
         let listed = usize::try_from(self.resume_handle.unwrap_or(0)).unwrap_or(usize::MAX);
-        entries.drain(..listed.min(entries.len()));
+        let entries = entries.skip(listed);
         let total = u32::try_from(entries.len()).unwrap_or(u32::MAX);
-        entries.truncate(fitting(&entries, self.preferred_maximum_length));
+        let entries = fitting(entries, self.preferred_maximum_length);
         let read = u32::try_from(entries.len()).unwrap_or(u32::MAX);
         let mut writer = Writer::default();
         writer.container(self.level, &entries);
@@ -73,14 +81,17 @@ impl Enumeration {
     }
 }
 
-/// Number of `entries` within the length that the client prefers; at least one, so that an
+/// Returns the first entries, within the length that the client prefers; at least one, so that an
 /// enumeration with resume handles always ends.
-fn fitting(entries: &[Vec<Field<'_>>], preferred_maximum_length: u32) -> usize {
+fn fitting<'a>(
+    entries: impl Iterator<Item = Vec<Field<'a>>>,
+    preferred_maximum_length: u32,
+) -> Vec<Vec<Field<'a>>> {
     let limit = usize::try_from(preferred_maximum_length).unwrap_or(usize::MAX);
     let mut len = 0_usize;
-    let within = entries.iter().take_while(|entry| {
-        len += entry.iter().map(Field::len).sum::<usize>();
-        len <= limit
-    });
-    within.count().max(1).min(entries.len())
+    let is_within = |(index, entry): &(usize, Vec<Field<'_>>)| {
+        len = len.saturating_add(entry.iter().map(Field::len).sum::<usize>());
+        *index == 0 || len <= limit
+    };
+    entries.enumerate().take_while(is_within).map(|(_, entry)| entry).collect()
 }

@@ -11,8 +11,8 @@ use std::sync::Arc;
 struct Shares(Vec<ShareEntry>);
 
 impl Catalogue for Shares {
-    fn shares(&self, _: &Caller) -> Vec<ShareEntry> {
-        self.0.clone()
+    fn shares(&self, _: &Caller) -> Arc<[ShareEntry]> {
+        self.0.clone().into()
     }
 
     fn server(&self) -> ServerEntry {
@@ -332,7 +332,7 @@ fn a_share_that_is_not_there_is_not_found() {
 struct Closed;
 
 impl Catalogue for Closed {
-    fn shares(&self, _: &Caller) -> Vec<ShareEntry> {
+    fn shares(&self, _: &Caller) -> Arc<[ShareEntry]> {
         panic!("shares were listed for somebody who is not admitted")
     }
 
@@ -736,7 +736,7 @@ fn name_of_share(mut writer: Writer) -> Vec<u8> {
 struct Managed(Shares);
 
 impl Catalogue for Managed {
-    fn shares(&self, caller: &Caller) -> Vec<ShareEntry> {
+    fn shares(&self, caller: &Caller) -> Arc<[ShareEntry]> {
         self.0.shares(caller)
     }
 
@@ -823,8 +823,8 @@ fn the_last_fragment_of_a_request_asks_for_its_task() {
 struct Member;
 
 impl Catalogue for Member {
-    fn shares(&self, _: &Caller) -> Vec<ShareEntry> {
-        Vec::new()
+    fn shares(&self, _: &Caller) -> Arc<[ShareEntry]> {
+        [].into()
     }
 
     fn server(&self) -> ServerEntry {

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dtyp::{FileTime, NtStatus, Sid};
@@ -23,8 +25,8 @@ const MAXIMUM_ALLOWED: u32 = 0x0200_0000;
 struct House;
 
 impl Catalogue for House {
-    fn shares(&self, _: &Caller) -> Vec<ShareEntry> {
-        Vec::new()
+    fn shares(&self, _: &Caller) -> Arc<[ShareEntry]> {
+        [].into()
     }
 
     fn server(&self) -> ServerEntry {
@@ -62,7 +64,7 @@ struct Counting {
 }
 
 impl Catalogue for Counting {
-    fn shares(&self, caller: &Caller) -> Vec<ShareEntry> {
+    fn shares(&self, caller: &Caller) -> Arc<[ShareEntry]> {
         House.shares(caller)
     }
 

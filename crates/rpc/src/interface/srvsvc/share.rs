@@ -50,11 +50,8 @@ fn enumerate(
         return Ok(enumeration.refuse(Win32Error::ACCESS_DENIED));
     }
     let shares = environment.catalogue.shares(environment.caller);
-    let entries = shares.iter();
-    let entries =
-        entries.map(|share| information(level, share, security(environment, level, &share.name)));
-    let entries: Option<Vec<_>> = entries.collect();
-    Ok(enumeration.respond(entries))
+    let entry = |share| information(level, share, security(environment, level, &share.name));
+    Ok(enumeration.respond_with(shares.iter().map(|share| entry(share).unwrap_or_default())))
 }
 
 /// Returns the descriptor of a share for a level that has one. Only administrators learn it.

@@ -151,10 +151,10 @@ pub(super) fn share_check(
     let shares = if environment.catalogue.admits(environment.caller) {
         environment.catalogue.shares(environment.caller)
     } else {
-        Vec::new()
+        [].into()
     };
     let device = host_path(&device);
-    let found = shares.iter().find(|share| host_path(&share.path) == device);
+    let found = shares.iter().find(|share| letters(&share.path).eq(device.chars()));
     let mut writer = Writer::default();
     writer.u32(found.map_or(ShareEntry::DISK, |share| share.kind));
     Ok(writer.finish(match found {
@@ -265,11 +265,16 @@ fn read_security(
 /// Converts a path as clients write it, `C:\srv\films`, to one of the host. Paths of the host are
 /// left as they are.
 fn host_path(path: &str) -> String {
+    letters(path).collect()
+}
+
+/// Returns the characters of [`host_path`], for comparisons without a copy.
+fn letters(path: &str) -> impl Iterator<Item = char> {
     let mut letters = path.chars();
     let has_drive =
         letters.next().is_some_and(|it| it.is_ascii_alphabetic()) && letters.next() == Some(':');
     let path = if has_drive { &path[2..] } else { path };
-    path.replace('\\', "/")
+    path.chars().map(|letter| if letter == '\\' { '/' } else { letter })
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@ mod operations;
 mod transports;
 
 use std::cell::RefCell;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use dtyp::{FileTime, Sid};
 
@@ -78,9 +78,9 @@ impl Calls<'_> {
 }
 
 impl Catalogue for House {
-    fn shares(&self, _: &Caller) -> Vec<ShareEntry> {
+    fn shares(&self, _: &Caller) -> Arc<[ShareEntry]> {
         let (name, path) = ("films".to_owned(), "/srv/films".to_owned());
-        vec![ShareEntry { name, path, offline_caching: 2, ..ShareEntry::default() }]
+        [ShareEntry { name, path, offline_caching: 2, ..ShareEntry::default() }].into()
     }
 
     fn is_administrator(&self, caller: &Caller) -> bool {
