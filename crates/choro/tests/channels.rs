@@ -4,7 +4,7 @@
 mod harness;
 
 use std::fs;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
 use std::sync::Barrier;
@@ -313,6 +313,74 @@ fn a_guest_beside_a_user_is_ended_for_cancels_without_end_and_writes_no_line() {
     wait_until(|| !guest.is_open(), || "CANCELs are served without end".to_owned());
     assert!(user.0.is_open());
     assert_eq!(server.log(), before);
+    server.stop();
+}
+
+/// Bytes of a bind to srvsvc, and of a NetrShareCheck for a path of one letter.
+fn bind_and_check() -> [Vec<u8>; 2] {
+    let text = "05000b03 10000000 48000000 01000000 b810b810 00000000 01000000 00000100 \
+                c84f324b7016d30112785a47bf6ee188 03000000 \
+                045d888aeb1cc9119fe808002b104860 02000000 \
+                | 05000003 10000000 2c000000 07000000 14000000 00001400 \
+                00000000 02000000 00000000 02000000 7a000000";
+    let parts = text.split_once('|').expect("two parts");
+    [parts.0, parts.1].map(|part| {
+        let digits: Vec<u8> = part.bytes().filter(u8::is_ascii_hexdigit).collect();
+        let byte = |pair: &[u8]| u8::from_str_radix(str::from_utf8(pair).expect("digits"), 16);
+        digits.chunks(2).map(|pair| byte(pair).expect("two digits")).collect()
+    })
+}
+
+/// Has a guest write thousands of requests to a pipe in one frame. Returns the status.
+fn write_many_requests(guest: &mut connection::Connection) -> NtStatus {
+    assert_eq!(guest.tree("IPC$").expect("an answer"), NtStatus::SUCCESS);
+    let name = utf16::to_bytes("srvsvc");
+    let open = CreateRequest {
+        impersonation_level: ImpersonationLevel::IMPERSONATION,
+        desired_access: AccessMask::READ_DATA | AccessMask::WRITE_DATA,
+        create_disposition: CreateDisposition::OPEN,
+        name: &name,
+        ..CreateRequest::default()
+    };
+    let (_, message) = guest.call(Command::CREATE, &open).expect("it is connected");
+    let file_id = CreateResponse::decode(&message).expect("the pipe is there").file_id;
+    let [bind, check] = bind_and_check();
+    let mut write = |data: &[u8]| {
+        let request = WriteRequest::new(file_id, 0, data);
+        guest.smb.push(Command::WRITE, data.len(), HeaderFlags::empty(), &request);
+        guest.socket.write_all(guest.smb.finish().expect("credits")).expect("it is connected");
+        guest.receive().expect("it is connected").0.status
+    };
+    assert_eq!([write(&bind), write(&check)], [NtStatus::SUCCESS; 2]);
+    write(&check.repeat(8_000))
+}
+
+/// They would all be answered before anything else.
+#[test]
+fn a_guest_beside_a_user_delays_no_request_by_thousands_in_one_write_to_a_pipe() {
+    let mut setup = Setup::new().share("data", "");
+    for number in 0..30 {
+        setup = setup.share(&format!("share{number}"), "");
+    }
+    let server = setup.start();
+    let (address, guid) = (server.site().address(), Guid(random()));
+    let mut user = Connection::logged_on(address, guid);
+    let mut guest =
+        connection::Connection::connect(address.ip(), address, PATIENCE).expect("it listens");
+    guest.negotiate(guid).expect("it is served");
+    guest.log_on_anonymously().expect("it is served");
+    while guest.smb.window.credits() < 8 {
+        guest.call(Command::ECHO, &EchoRequest).expect("it is served");
+    }
+    let attack = thread::spawn(move || write_many_requests(&mut guest));
+    let mut longest = Duration::ZERO;
+    while !attack.is_finished() {
+        let begin = Instant::now();
+        user.echo();
+        longest = longest.max(begin.elapsed());
+    }
+    assert_eq!(attack.join().expect("it ends"), NtStatus::PIPE_DISCONNECTED);
+    assert!(longest < Duration::from_millis(500), "{longest:?}");
     server.stop();
 }
 

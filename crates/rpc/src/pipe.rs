@@ -39,6 +39,10 @@ const REQUEST_BYTES_MAX: usize = 64 * 1024;
 /// never reads gets one more response than these at most.
 const RESPONSE_BYTES_MAX: usize = 256 * 1024;
 
+/// Highest number of fragments in one write. A request of [`REQUEST_BYTES_MAX`] has some fifty of
+/// [`FRAGMENT_MIN`], and clients write them one by one.
+const FRAGMENTS_MAX: usize = 256;
+
 /// Highest number of presentation contexts of one pipe; clients propose one to three.
 const CONTEXTS_MAX: usize = 16;
 
@@ -132,10 +136,13 @@ impl Pipe {
     }
 
     /// Processes bytes that a client wrote: a part of a fragment, one, or several. The response can
-    /// be read when this returns.
+    /// be read when this returns. Of one write, the last fragment alone may complete a request: a
+    /// client has the answer to a request before it sends another one, and a worker that answered
+    /// thousands at once would serve nobody else meanwhile.
     ///
     /// # Errors
-    /// If the bytes are malformed, or too many bytes of responses are unread.
+    /// If the bytes are malformed or have another request behind the first one, or too many bytes
+    /// of responses are unread.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), PipeError> {
         if self.broken {
             return Err(PipeError::Broken);
@@ -220,7 +227,7 @@ impl Pipe {
     }
 
     fn take_fragments(&mut self, mut bytes: &[u8]) -> Result<(), PipeError> {
-        loop {
+        for _ in 0..FRAGMENTS_MAX {
             self.fill(&mut bytes, HEADER_LEN);
             let Some(header) = self.input.first_chunk() else { return Ok(()) };
             let len = fragment_len(Header::decode(header))?;
@@ -229,11 +236,12 @@ impl Pipe {
                 return Ok(());
             }
             let fragment = std::mem::take(&mut self.input);
-            self.handle_fragment(&fragment)?;
-            if self.output_len > RESPONSE_BYTES_MAX && !bytes.is_empty() {
+            let is_answered = self.handle_fragment(&fragment)?;
+            if is_answered && !bytes.is_empty() {
                 return Err(PipeError::TooManyRequests);
             }
         }
+        if bytes.is_empty() { Ok(()) } else { Err(PipeError::TooManyRequests) }
     }
 
     /// Moves bytes to the input until it has `len`, or `bytes` is empty.
@@ -244,7 +252,8 @@ impl Pipe {
         *bytes = later;
     }
 
-    fn handle_fragment(&mut self, fragment: &[u8]) -> Result<(), PipeError> {
+    /// Returns whether the fragment was the last one of a request, which is answered now.
+    fn handle_fragment(&mut self, fragment: &[u8]) -> Result<bool, PipeError> {
         let (header, body) = fragment.split_first_chunk().expect("a fragment has a header");
         let header = Header::decode(header);
         match header.packet_type {
@@ -260,7 +269,7 @@ impl Pipe {
                 self.answer_fault(Call { call_id: header.call_id, context_id: 0 }, Fault::Protocol)
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     fn handle_bind(&mut self, header: Header, body: &[u8]) {
@@ -307,7 +316,7 @@ impl Pipe {
         self.push(pdu::bind_ack(packet_type, header.call_id, agreement, "", &results));
     }
 
-    fn handle_request(&mut self, header: Header, body: &[u8]) -> Result<(), PipeError> {
+    fn handle_request(&mut self, header: Header, body: &[u8]) -> Result<bool, PipeError> {
         let Some((fixed, stub)) = body.split_first_chunk::<8>() else {
             return Err(PipeError::FragmentLength { frag_length: header.frag_length });
         };
@@ -325,18 +334,19 @@ impl Pipe {
         // Without authentication in the bind, no request can have a verifier.
         let (Some(mut request), Some(stub), 0) = (started, stub, header.auth_length) else {
             self.answer_fault(call, Fault::Protocol);
-            return Ok(());
+            return Ok(false);
         };
         if request.stub.len() + stub.len() > REQUEST_BYTES_MAX {
             return Err(PipeError::RequestTooLong);
         }
         request.stub.extend_from_slice(stub);
-        if header.has(flags::LAST_FRAGMENT) {
+        let is_last = header.has(flags::LAST_FRAGMENT);
+        if is_last {
             self.answer(&request);
         } else {
             self.request = Some(request);
         }
-        Ok(())
+        Ok(is_last)
     }
 
     fn answer(&mut self, request: &Request) {

@@ -20,7 +20,7 @@ pub enum PipeError {
     RequestTooLong,
     /// Too many bytes of earlier responses are unread. The write had no effect.
     ResponsesUnread,
-    /// The requests of one write have too many bytes of responses.
+    /// One write has another request behind the first one, or too many fragments.
     TooManyRequests,
     /// The bytes are not of this protocol's version.
     Version {
@@ -56,7 +56,7 @@ impl fmt::Display for PipeError {
                 write!(f, "the request has more than {REQUEST_BYTES_MAX} bytes")
             }
             Self::ResponsesUnread => f.write_str("too many responses are unread"),
-            Self::TooManyRequests => f.write_str("too many responses to one write"),
+            Self::TooManyRequests => f.write_str("one write has more than a request"),
             Self::Version { version } => write!(f, "protocol version {version} is not supported"),
         }
     }

@@ -1,4 +1,4 @@
-use super::{FRAGMENT_MAX, Pipe, PipeError, REQUEST_BYTES_MAX, RESPONSE_BYTES_MAX};
+use super::{FRAGMENT_MAX, FRAGMENTS_MAX, Pipe, PipeError, REQUEST_BYTES_MAX, RESPONSE_BYTES_MAX};
 use crate::ndr::{Reader, Writer};
 use crate::{
     Caller, Catalogue, NameQuestion, Outcome, PipeName, Principal, PrincipalKind, ServerEntry,
@@ -485,13 +485,14 @@ fn a_bind_that_wants_authentication_is_refused_and_level_none_is_not() {
     }
 }
 
-/// A client may split its bytes anywhere, and may write several PDUs at once.
+/// A client may split its bytes anywhere, and may write several PDUs at once: a bind and a request,
+/// and the fragments of one.
 #[test]
 fn bytes_may_be_cut_anywhere() {
     let requests = [
         bind(4280, &[(0, SRVSVC, NDR)]),
-        request(0, 21, &values(&[0, 100])),
-        request(0, 15, &share_enum(1, u32::MAX, 0)),
+        fragment(0, 1, 2, &request_body(0, 15, &share_enum(1, u32::MAX, 0)[..8])),
+        fragment(0, 2, 2, &request_body(0, 15, &share_enum(1, u32::MAX, 0)[8..])),
     ]
     .concat();
     let answer = |pieces: &[&[u8]]| {
@@ -506,7 +507,7 @@ fn bytes_may_be_cut_anywhere() {
         bytes
     };
     let whole = answer(&[&requests]);
-    assert!(whole.len() > 200);
+    assert!(whole.len() > 150);
     for cut in 0..=requests.len() {
         assert_eq!(answer(&[&requests[..cut], &requests[cut..]]), whole, "{cut}");
     }
@@ -632,7 +633,36 @@ fn a_client_that_never_reads_gets_no_further() {
         assert!(!pipe.read(usize::MAX).is_empty());
     }
     assert_eq!(pipe.write(&ask), Ok(()));
-    assert_eq!(pipe.write(&ask.repeat(100)), Err(PipeError::TooManyRequests));
+}
+
+/// Thousands of short requests in one write would keep a worker from everything else.
+#[test]
+fn a_second_request_in_a_write_breaks_the_pipe_unanswered() {
+    let ask = request(0, 15, &share_enum(1, u32::MAX, 0));
+    let answer_len = {
+        let mut pipe = bound(PipeName::Srvsvc, &[share("d")]);
+        pipe.write(&ask).expect("one request");
+        pipe.pending_len()
+    };
+    for rest in [&ask.repeat(8_000), &ask, &ask[..1]] {
+        let mut pipe = bound(PipeName::Srvsvc, &[share("d")]);
+        assert_eq!(pipe.write(&[&ask[..], rest].concat()), Err(PipeError::TooManyRequests));
+        assert_eq!(pipe.pending_len(), answer_len);
+        assert_eq!(pipe.write(&ask), Err(PipeError::Broken));
+    }
+    assert_eq!(PipeError::TooManyRequests.status(), NtStatus::PIPE_DISCONNECTED);
+}
+
+/// They cause faults, or nothing at all, and so no end of a write.
+#[test]
+fn fragments_of_one_write_are_bounded() {
+    for packet_type in [1, 16, 18] {
+        let fragments = fragment(packet_type, WHOLE, 2, &[]).repeat(FRAGMENTS_MAX);
+        let mut pipe = bound(PipeName::Srvsvc, &[]);
+        assert_eq!(pipe.write(&fragments), Ok(()));
+        let more = [&fragments[..], &[5]].concat();
+        assert_eq!(pipe.write(&more), Err(PipeError::TooManyRequests));
+    }
 }
 
 #[test]
