@@ -7,7 +7,9 @@ use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use harness::choro::{Outcome, text};
+use dtyp::{Guid, NtStatus};
+use harness::choro::{Outcome, PATIENCE, text};
+use harness::connection::{Connection, random};
 use harness::smbtorture::progress;
 use harness::{OTHER_USER, PASSWORD, Setup, TestServer, USER};
 
@@ -200,6 +202,58 @@ fn hostile_files_are_no_shares() {
     users.server.server().wait_for_log("have the sticky bit, and not be writable by everyone");
     let checked = users.server.site().run(&["check"]).error();
     assert!(checked.contains("Usershares: usershare path"), "{checked}");
+    users.server.stop();
+}
+
+/// Shares that refuse everybody, each with the reason in the log.
+const REFUSING: [(&str, &str); 5] = [
+    ("root", "[homes]: root has the id 0, below `homes min uid = 1`"),
+    ("elsewhere", "may not use share elsewhere"),
+    ("listed", "may not use share listed"),
+    ("gone", "share gone: cannot open"),
+    ("broken", "usershare \"broken\" is not served: its version"),
+];
+
+/// They need no password, and would replace the whole log with their lines.
+#[test]
+fn a_guest_writes_no_line_by_tree_connects_that_are_refused() {
+    let sections = "[homes]\npath = /srv/%S\n\
+                    [elsewhere]\npath = /srv\nguest ok = yes\nhosts deny = 127.0.0.1\n\
+                    [listed]\npath = /srv\nguest ok = yes\nvalid users = nobody-else\n\
+                    [gone]\npath = /nonexistent\nguest ok = yes\n";
+    let Some(users) = Users::start("homes min uid = 1", sections) else { return };
+    users.write("broken", "#VERSION 7\n");
+    let connect = || {
+        let address = users.server.site().address();
+        let mut connection =
+            Connection::connect(address.ip(), address, PATIENCE).expect("it listens");
+        connection.negotiate(Guid(random())).expect("it is served");
+        connection
+    };
+    let refuse_all = |connection: &mut Connection| {
+        for _ in 0..3 {
+            for (share, _) in REFUSING {
+                assert_ne!(
+                    connection.tree(share).expect("an answer"),
+                    NtStatus::SUCCESS,
+                    "{share}"
+                );
+            }
+        }
+    };
+    let mut guest = connect();
+    guest.log_on_anonymously().expect("anybody may");
+    let before = users.server.log();
+    refuse_all(&mut guest);
+    assert_eq!(users.server.log(), before);
+    let mut user = connect();
+    user.log_on().expect("the right password");
+    refuse_all(&mut user);
+    for (share, reason) in REFUSING {
+        users.server.server().wait_for_log(reason);
+        let told = users.server.log().matches(reason).count();
+        assert_eq!(told, if share == "broken" { 1 } else { 3 }, "{}", users.server.log());
+    }
     users.server.stop();
 }
 

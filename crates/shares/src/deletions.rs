@@ -10,7 +10,6 @@ use proto::Account;
 use proto::audit::Audit;
 use proto::effect::ConnectShare;
 use store::{Credentials, RecycleSettings, RootSettings};
-use tracing::{debug, warn};
 
 use super::audit::audit_of;
 use super::opening::{Opening, StorageMode};
@@ -18,6 +17,7 @@ use super::refusal::Refusal;
 use super::requester::{self, Requester};
 use super::share_users::substitutions_of;
 use super::shares::Shares;
+use super::told::{self, warn_for_user};
 use super::{homes, unix, usershares};
 
 /// A share at its former path, opened again to delete a file in it.
@@ -49,6 +49,16 @@ impl Shares<'_> {
         folder: &ObjectPath,
         user: Option<&RequestingUser>,
     ) -> Result<Reopening, NtStatus> {
+        let is_guest = user.is_some_and(|it| it.is_guest);
+        told::serving(is_guest, || self.reopening_for(name, folder, user))
+    }
+
+    fn reopening_for(
+        &mut self,
+        name: &str,
+        folder: &ObjectPath,
+        user: Option<&RequestingUser>,
+    ) -> Result<Reopening, NtStatus> {
         let own = user.map(|it| requester::config_of_requester(self.config, it)).transpose();
         let own = own.map_err(|refusal| match refusal {
             Refusal::NoNameService => NtStatus::INSUFF_SERVER_RESOURCES,
@@ -72,12 +82,7 @@ impl Shares<'_> {
         let known = user.filter(|it| !it.is_guest).map(|it| it.name.as_str());
         let found = homes::find_share_again(self.config, self.accounts.names(), name, known);
         let found = found.map_err(|error| {
-            let reason = format!("share {name:?} of a deleted file cannot be looked up: {error:#}");
-            if user.is_some_and(|it| it.is_guest) {
-                debug!("{reason}")
-            } else {
-                warn!("{reason}")
-            }
+            warn_for_user!("share {name:?} of a deleted file cannot be looked up: {error:#}");
             NtStatus::INSUFF_SERVER_RESOURCES
         })?;
         let usershare = match found {
@@ -99,6 +104,7 @@ impl Shares<'_> {
         if let (Some(recycle), Some(bin)) = (&mut settings.recycle, bin) {
             recycle.repository = PathBuf::from(bin);
         }
+        let is_quiet = user.map_or(share.guest_ok, |it| it.is_guest);
         let opening = |settings, user| Opening {
             share: name.to_owned(),
             settings,
@@ -107,12 +113,12 @@ impl Shares<'_> {
             rules: None,
             depots: Vec::new(),
             snapshots: None,
+            is_guest: is_quiet,
         };
         let rights = user.and_then(|it| it.rights.as_deref());
         let rights = rights.filter(|_| self.accounts.is_root());
         let as_user = rights
             .map(|rights| opening(settings.clone(), self.store.register_user(credentials(rights))));
-        let is_quiet = user.map_or(share.guest_ok, |it| it.is_guest);
         let recycle =
             settings.recycle.map(|it| RecycleSettings { gives_directories: true, is_quiet, ..it });
         let settings = RootSettings { remove_vetoed: false, recycle, ..settings };

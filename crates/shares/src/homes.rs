@@ -5,10 +5,10 @@ use std::path::{Component, Path};
 
 use config::{Config, Share};
 use dtyp::upcase::equal_ignoring_case;
-use tracing::info;
 
 use super::found_share::FoundShare;
 use super::mapped_names::MappedNames;
+use super::told::info_for_user;
 use super::unix::{self, UnixUser};
 
 /// Name by which all users reach their own homes.
@@ -82,7 +82,10 @@ fn has_home(config: &Config, homes: &Share, user: &UnixUser) -> bool {
     let UnixUser { name, home, credentials } = user;
     let min = config.global.homes_min_uid;
     if credentials.uid < min {
-        info!("[homes]: {name} has the id {}, below `homes min uid = {min}`", credentials.uid);
+        info_for_user!(
+            "[homes]: {name} has the id {}, below `homes min uid = {min}`",
+            credentials.uid
+        );
         return false;
     }
     let is_system_folder = homes.path.is_empty() || homes.path.contains("%H");

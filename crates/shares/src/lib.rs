@@ -42,6 +42,7 @@ mod share_users;
 pub mod shares;
 mod snapshots;
 mod streams_depot;
+mod told;
 pub mod unix;
 mod unix_user;
 pub mod usershares;

@@ -172,11 +172,6 @@ impl NameService {
         replace(&mut self.serves_guest, is_guest)
     }
 
-    /// True if questions are a guest's.
-    pub(super) fn serves_guest(&self) -> bool {
-        self.serves_guest
-    }
-
     fn asking(&mut self) -> &mut Option<Asking> {
         if self.serves_guest { &mut self.asking_for_guests } else { &mut self.asking }
     }

@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use dtyp::{NameExpression, NtStatus};
 use object::{ObjectPath, RootId, UserId};
 use store::{Folder, RootSettings, SnapshotSettings, Store};
-use tracing::warn;
 
 use super::mount_point::Place;
 use super::snapshots::SnapshotOptions;
+use super::told::{self, warn_for_user};
 use super::usershares::FolderRules;
 
 /// The directory of a share, to be opened.
@@ -29,6 +29,8 @@ pub struct Opening {
     pub depots: Vec<PathBuf>,
     /// Options of its snapshots, which depend on the directory.
     pub(super) snapshots: Option<SnapshotOptions>,
+    /// True for a guest, who writes no line into the log.
+    pub(super) is_guest: bool,
 }
 
 /// The directory of a share, open.
@@ -95,7 +97,11 @@ impl Opening {
     ///
     /// # Errors
     /// As [`Store::open_root`]; BAD_NETWORK_NAME if it breaks a rule for shares of users.
-    pub fn carry_out(mut self, store: &mut Store) -> Result<OpenedRoot, NtStatus> {
+    pub fn carry_out(self, store: &mut Store) -> Result<OpenedRoot, NtStatus> {
+        told::serving(self.is_guest, || self.serve(store))
+    }
+
+    fn serve(mut self, store: &mut Store) -> Result<OpenedRoot, NtStatus> {
         let (folder, place) = self.open(store)?;
         let snapshots = self.snapshots.zip(place);
         self.settings.snapshots = snapshots.and_then(|(options, place)| {
@@ -113,7 +119,7 @@ impl Opening {
     /// # Errors
     /// As [`Opening::carry_out`].
     pub fn verify(&self, store: &mut Store) -> Result<PathBuf, NtStatus> {
-        let (_, place) = self.open(store)?;
+        let (_, place) = told::serving(self.is_guest, || self.open(store))?;
         place.map(|it| it.path).ok_or(NtStatus::BAD_NETWORK_NAME)
     }
 
@@ -122,7 +128,7 @@ impl Opening {
     fn open(&self, store: &mut Store) -> Result<(Folder, Option<Place>), NtStatus> {
         let Self { share, settings, rules, .. } = self;
         let folder = store.open_share_folder(&settings.path, self.user).inspect_err(|status| {
-            warn!("share {share}: cannot open {}: {status}", settings.path.display());
+            warn_for_user!("share {share}: cannot open {}: {status}", settings.path.display());
         })?;
         if rules.is_none() && self.snapshots.is_none() {
             return Ok((folder, None));
@@ -135,7 +141,7 @@ impl Opening {
         }
         let verify = |rules: &FolderRules| rules.verify_opened(place.as_ref(), folder.owner());
         if let Some(Err(fault)) = rules.as_ref().map(verify) {
-            warn!("usershare {share:?} is not served: {fault}");
+            warn_for_user!("usershare {share:?} is not served: {fault}");
             return Err(NtStatus::BAD_NETWORK_NAME);
         }
         Ok((folder, place))
@@ -150,7 +156,7 @@ impl StorageMode {
             "threads" => Self::Threads,
             "" | "auto" => Self::Auto,
             other => {
-                warn!("share {}: `choro:storage path = {other}` is unknown", share.name);
+                warn_for_user!("share {}: `choro:storage path = {other}` is unknown", share.name);
                 Self::Auto
             }
         }

@@ -5,7 +5,8 @@ use std::path::{Component, PathBuf};
 use config::{Recycle, Share, Substitutions};
 use dtyp::NameExpression;
 use store::{RecycleSettings, Touch};
-use tracing::warn;
+
+use super::told::warn_for_user;
 
 /// The settings of a share's recycle bin; `None` if it has none.
 pub(super) fn recycle_settings(
@@ -16,7 +17,10 @@ pub(super) fn recycle_settings(
     let repository = PathBuf::from(substitutions.expand_path(&recycle.repository));
     // A value that is trusted in paths, such as a home, can be a path from the root.
     if !repository.components().all(|it| matches!(it, Component::Normal(_))) {
-        warn!("share {}: no recycle bin: {repository:?} is not below the share", share.name);
+        warn_for_user!(
+            "share {}: no recycle bin: {repository:?} is not below the share",
+            share.name
+        );
         return None;
     }
     Some(RecycleSettings {

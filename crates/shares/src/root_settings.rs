@@ -8,12 +8,12 @@ use store::{
     CharacterMappings, DefaultStyle, Hide, InheritOwner, ModeAttributes, NewCase, NtAclSettings,
     Piping, ReadOnlySource, RootSettings,
 };
-use tracing::warn;
 
 use super::recycle_bin::recycle_settings;
 use super::share_properties::local_programs;
 use super::shares::Shares;
 use super::streams_depot::{depot_settings, names_in_share};
+use super::told::warn_for_user;
 
 impl Shares<'_> {
     pub(super) fn is_dfs_root(&self, share: &config::Share) -> bool {
@@ -25,7 +25,10 @@ impl Shares<'_> {
     fn allows_wide_links(&self, share: &config::Share) -> bool {
         let allowed = !self.config.global.smb3_unix_extensions;
         if !allowed {
-            warn!("share {}: `wide links` has no effect with `smb3 unix extensions`", share.name);
+            warn_for_user!(
+                "share {}: `wide links` has no effect with `smb3 unix extensions`",
+                share.name
+            );
         }
         allowed
     }

@@ -7,12 +7,12 @@ use dtyp::Sid;
 use proto::Account;
 use rpc::Caller;
 use store::Store;
-use tracing::{debug, warn};
 
 use super::domain_sid;
 use super::found_share::FoundShare;
 use super::refusal::Refusal;
 use super::requester::Requester;
+use super::told::warn_for_user;
 use super::unix::{self, UnixUser};
 
 /// True if these groups include the group with that name. A group that cannot be looked up has no
@@ -68,7 +68,7 @@ impl<'a> Memberships<'a> {
 
     fn is_in_netgroup(&self, netgroup: &str) -> bool {
         (self.find_netgroup)(netgroup, self.user).unwrap_or_else(|error| {
-            tell(&format!("netgroup {netgroup}: {error:#}"));
+            warn_for_user!("netgroup {netgroup}: {error:#}");
             self.is_unknown.set(true);
             false
         })
@@ -77,15 +77,15 @@ impl<'a> Memberships<'a> {
     pub(super) fn is_member(&self, group: &str) -> bool {
         match (self.find_group)(group) {
             Ok(None) if domain_sid::is_among(self.groups) => {
-                tell(&format!(
+                warn_for_user!(
                     "group {group} is not found: the name service may lack libnss-winbind"
-                ));
+                );
                 self.is_unknown.set(true);
                 false
             }
             Ok(gid) => gid.is_some_and(|gid| self.groups.contains(&Sid::unix_group(gid))),
             Err(error) => {
-                tell(&format!("group {group}: {error:#}"));
+                warn_for_user!("group {group}: {error:#}");
                 self.is_unknown.set(true);
                 false
             }
@@ -96,11 +96,6 @@ impl<'a> Memberships<'a> {
     pub(super) fn is_unknown(&self) -> bool {
         self.is_unknown.get()
     }
-}
-
-/// Logs a failure. Guests must not fill the log.
-fn tell(failure: &str) {
-    if unix::serves_guest() { debug!("{failure}") } else { warn!("{failure}") }
 }
 
 /// Whether a user may connect to a share, as far as its lists of users say.
@@ -168,7 +163,7 @@ pub(super) fn names_group(share: &config::Share) -> bool {
 /// The name of a user's own group; empty if it has none, or the name service fails.
 pub(super) fn group_name(user: &UnixUser) -> String {
     let named = unix::group_name(user.credentials.gid);
-    named.inspect_err(|error| warn!("{error:#}")).ok().flatten().unwrap_or_default()
+    named.inspect_err(|error| warn_for_user!("{error:#}")).ok().flatten().unwrap_or_default()
 }
 
 /// Returns the user with root's rights, but in the user's own groups, so that created files belong
@@ -196,11 +191,11 @@ pub(super) fn known_user(name: &str) -> Result<UnixUser, Refusal> {
     match unix::find_user(name) {
         Ok(Some(user)) => Ok(user),
         Ok(None) => {
-            warn!("there is no user {name} on this system");
+            warn_for_user!("there is no user {name} on this system");
             Err(Refusal::NoUser(name.to_owned()))
         }
         Err(error) => {
-            warn!("{error:#}");
+            warn_for_user!("{error:#}");
             Err(Refusal::NoIdentity)
         }
     }

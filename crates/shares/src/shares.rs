@@ -15,7 +15,7 @@ use proto::share::{AppleShare, LocalPrograms, QuotaCommands};
 use proto::{Account, Share, ShareRefusal};
 use store::{Credentials, Store};
 use tables::{QosPage, Registry};
-use tracing::{debug, info, warn};
+use tracing::debug;
 use wire::tree_connect::ShareFlags;
 
 use super::accounts::Accounts;
@@ -41,6 +41,7 @@ use super::share_users::{
 };
 use super::snapshots::SnapshotOptions;
 use super::streams_depot::all_depots;
+use super::told::{self, info_for_user, warn_for_user};
 use super::unix::{self, UnixUser};
 use super::usershares::{self, Usershare};
 
@@ -105,8 +106,11 @@ impl Prepared {
     /// # Errors
     /// A shell could interpret the path.
     pub fn set_verified(&mut self, folder: &Path) -> Result<(), ShareRefusal> {
+        let is_guest = self.account.as_ref().is_some_and(|it| it.0.is_guest);
         self.set_folder(folder).map_err(|fault| {
-            warn!("usershare {:?} is not served: {fault}", self.share.name);
+            let name = &self.share.name;
+            let tell = || warn_for_user!("usershare {name:?} is not served: {fault}");
+            told::serving(is_guest, tell);
             ShareRefusal::BadNetworkName
         })
     }
@@ -226,7 +230,8 @@ impl<'a> Shares<'a> {
         let (described, opening) = self.describe(&share, user, read_only, &substitutions)?;
         let requester = self.requesting_user(&account, request, &opening);
         let audit = audit_of(&share, &requester, &substitutions);
-        let opening = Opening { rules: usershare.map(|it| it.rules), ..opening };
+        let is_guest = account.is_guest;
+        let opening = Opening { rules: usershare.map(|it| it.rules), is_guest, ..opening };
         let requested_name = request.name.clone();
         let access_max = described.access_max & granted;
         let requester = Some(requester);
@@ -381,7 +386,7 @@ impl<'a> Shares<'a> {
             }
             None => {
                 let read = share_security::read(self.accounts.share_security(), share);
-                let read = read.inspect_err(|error| warn!("share {share}: {error:#}"));
+                let read = read.inspect_err(|error| warn_for_user!("share {share}: {error:#}"));
                 let Some(descriptor) = read.map_err(|_| Refusal::NoSecurity)? else {
                     return Ok(AccessMask::FILE_ALL);
                 };
@@ -393,7 +398,7 @@ impl<'a> Shares<'a> {
         if granted.contains(AccessMask::READ_DATA) {
             return Ok(granted);
         }
-        info!("{user} may not use share {share}");
+        info_for_user!("{user} may not use share {share}");
         Err(refusal)
     }
 
@@ -423,7 +428,7 @@ impl<'a> Shares<'a> {
             Ok(count) if u32::try_from(count).is_ok_and(|count| count < max) => Ok(()),
             Ok(_) => Err(Refusal::Full),
             Err(error) => {
-                warn!("cannot count the connections to {share}: {error}");
+                warn_for_user!("cannot count the connections to {share}: {error}");
                 Err(Refusal::Full)
             }
         }
@@ -453,7 +458,7 @@ impl<'a> Shares<'a> {
         if !share.force_group.is_empty() {
             let group = share.force_group.trim_start_matches('+');
             let gid = unix::find_group(group).ok().flatten().ok_or_else(|| {
-                warn!("share {}: there is no group {group}", share.name);
+                warn_for_user!("share {}: there is no group {group}", share.name);
                 Refusal::NoGroup(group.to_owned())
             })?;
             let only_members = share.force_group.starts_with('+');
@@ -484,7 +489,7 @@ impl<'a> Shares<'a> {
         substitutions: &Substitutions,
     ) -> Result<(Share, Opening), Refusal> {
         if substitutions.home.is_empty() && names_home(&share.path) {
-            warn!("share {}: the home of {} is unknown", share.name, substitutions.user);
+            warn_for_user!("share {}: the home of {} is unknown", share.name, substitutions.user);
             return Err(Refusal::NoHome);
         }
         let path = substitutions.expand_path(&share.path);
@@ -495,8 +500,16 @@ impl<'a> Shares<'a> {
         let storage = StorageMode::of(share);
         let snapshots = SnapshotOptions::of(share, substitutions);
         let depots = all_depots(self.config, share, substitutions);
-        let opening =
-            Opening { share: name, settings, user, storage, rules: None, depots, snapshots };
+        let opening = Opening {
+            share: name,
+            settings,
+            user,
+            storage,
+            rules: None,
+            depots,
+            snapshots,
+            is_guest: false,
+        };
         let share = Share {
             name: share.name.clone(),
             requested_name: share.name.clone(),
@@ -567,7 +580,7 @@ fn verify_hosts(share: &config::Share, client: SocketAddr) -> Result<(), Refusal
     if hosts_access::allows(&share.hosts_allow, &share.hosts_deny, address) {
         return Ok(());
     }
-    info!("{address} may not use share {}", share.name);
+    info_for_user!("{address} may not use share {}", share.name);
     Err(Refusal::Address(address))
 }
 
@@ -576,7 +589,7 @@ fn verify_user(share: &config::Share, account: &Account) -> Result<(), Refusal> 
     if Memberships::of(account).are_admitted(share) {
         return Ok(());
     }
-    info!("{} may not use share {}", account.user, share.name);
+    info_for_user!("{} may not use share {}", account.user, share.name);
     Err(Refusal::User)
 }
 

@@ -9,9 +9,9 @@ use config::{ShadowCopy, Share, Substitutions};
 use store::{
     NameFormat, NamePrefix, SnapshotDirectory, SnapshotNames, SnapshotOrder, SnapshotSettings,
 };
-use tracing::warn;
 
 use crate::mount_point::Place;
+use crate::told::warn_for_user;
 
 /// Default of the option `shadow:snapdir`.
 const DIRECTORY: &str = ".snapshots";
@@ -118,7 +118,7 @@ impl<'s> Layout<'s> {
         let given = options.mount_point.as_ref().map(PathBuf::from);
         let is_above = |it: &PathBuf| path.starts_with(it);
         if let Some(other) = given.as_ref().filter(|it| !is_above(it)) {
-            warn!(
+            warn_for_user!(
                 "share {share}: {} is not below shadow:mountpoint = {}, which is ignored",
                 path.display(),
                 other.display()
@@ -132,7 +132,7 @@ impl<'s> Layout<'s> {
         };
         let is_absolute = snapshots.iter().any(|it| it.is_absolute());
         if is_absolute && options.everywhere && !options.auto {
-            warn!(
+            warn_for_user!(
                 "share {share}: shadow:snapdirseverywhere is ignored: shadow:snapdir is absolute"
             );
         }
@@ -158,7 +158,9 @@ impl<'s> Layout<'s> {
         if let Some(other) = base.as_ref().filter(|it| !is_below(it)) {
             let (name, mount_point) = (self.share, self.mount_point.display());
             let other = other.display();
-            warn!("share {name}: shadow:basedir = {other} is ignored: not below {mount_point}");
+            warn_for_user!(
+                "share {name}: shadow:basedir = {other} is ignored: not below {mount_point}"
+            );
         }
         let base = base.filter(is_below);
         let share_path = options.share_path.as_deref();
@@ -170,7 +172,7 @@ impl<'s> Layout<'s> {
                 Ok(below) => below,
                 Err(_) => {
                     let (name, path) = (self.share, self.path.display());
-                    warn!("share {name}: {path} is not below {}", base.display());
+                    warn_for_user!("share {name}: {path} is not below {}", base.display());
                     return None;
                 }
             },
@@ -204,7 +206,7 @@ fn names(share: &str, options: &ShadowCopy, mount_point: &Path) -> Option<Vec<Sn
         let prefix = options.prefix.as_deref().map(|it| (it, options.delimiter.as_str()));
         let form = format(prefix, given, options.local_time);
         if form.is_none() {
-            warn!("share {share}: shadow:snapprefix is no regular expression");
+            warn_for_user!("share {share}: shadow:snapprefix is no regular expression");
         }
         names.push(form?);
     }
@@ -242,7 +244,7 @@ fn warn_of_owner(share: &str, directory: &Path) {
     if let Ok(found) = fs::metadata(directory)
         && ![0, own].contains(&found.uid())
     {
-        warn!(
+        warn_for_user!(
             "share {share}: no snapshots are shown, since {directory:?} belongs to user id {}, \
              not to root",
             found.uid()

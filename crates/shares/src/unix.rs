@@ -19,6 +19,7 @@ pub use super::unix_user::UnixUser;
 
 use super::name_service::{self, Answer, LookUps, NameService, Question};
 use super::own_users::OwnUsers;
+use super::told;
 
 thread_local! {
     static OWN_USERS: RefCell<OwnUsers> = RefCell::default();
@@ -166,21 +167,17 @@ pub(super) fn try_find_for_client(question: Question) -> anyhow::Result<Option<(
     named(NAMES.with_borrow_mut(|names| names.ask_for_client(question))?)
 }
 
-/// Notes whether the questions that follow are a guest's. Returns whether they were so far.
-pub(super) fn serve_guest(is_guest: bool) -> bool {
-    NAMES.with_borrow_mut(|names| names.serve_guest(is_guest))
-}
-
-/// True if the questions of now are a guest's.
-pub(super) fn serves_guest() -> bool {
-    NAMES.with_borrow(NameService::serves_guest)
+/// Notes whether the questions that follow are a guest's, and so what is told of them.
+pub(super) fn serve_guest(is_guest: bool) {
+    told::serve_guest(is_guest);
+    NAMES.with_borrow_mut(|names| names.serve_guest(is_guest));
 }
 
 /// Asks questions that a guest causes, or that none does.
 pub(super) fn ask_for<T>(is_guest: bool, ask: impl FnOnce() -> T) -> T {
-    let before = serve_guest(is_guest);
-    let result = ask();
-    serve_guest(before);
+    let before = NAMES.with_borrow_mut(|names| names.serve_guest(is_guest));
+    let result = told::serving(is_guest, ask);
+    NAMES.with_borrow_mut(|names| names.serve_guest(before));
     result
 }
 

@@ -5,6 +5,7 @@
 //! hostile: a file is read if it is one, small, and the only name of its inode; the folder that it
 //! shares is checked after it is open, since a user can move a link between a check and an open.
 
+mod faults;
 mod file;
 mod folder;
 
@@ -20,9 +21,9 @@ use rpc::Caller;
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2};
 use rustix::io::Errno;
 use store::Store;
-use tracing::{debug, warn};
+use tracing::debug;
 
-use super::share_security;
+use super::{share_security, told};
 use file::UsershareFile;
 pub use folder::FolderRules;
 
@@ -57,12 +58,12 @@ pub(super) fn find(config: &Config, name: &str) -> Option<Usershare> {
     if config.global.usershare_max_shares == 0 || !is_valid_name(name) {
         return None;
     }
-    let folder = open_folder(config).inspect_err(|fault| warn!("{fault}")).ok()?;
+    let folder = open_folder(config).inspect_err(|fault| faults::tell_of_folder(fault)).ok()?;
     let file_name = name.to_lowercase();
     match load(config, &folder, &file_name) {
         Ok(found) => found,
         Err(fault) => {
-            warn!("usershare {file_name:?} is not served: {fault}");
+            faults::tell(&folder, &file_name, &fault);
             None
         }
     }
@@ -91,7 +92,7 @@ pub(super) fn list(config: &Config) -> Vec<Usershare> {
     if max == 0 {
         return found;
     }
-    let Ok(folder) = open_folder(config).inspect_err(|fault| warn!("{fault}")) else {
+    let Ok(folder) = open_folder(config).inspect_err(|fault| faults::tell_of_folder(fault)) else {
         return found;
     };
     let Ok(mut entries) = Dir::read_from(&folder) else { return found };
@@ -115,10 +116,12 @@ pub(super) fn list(config: &Config) -> Vec<Usershare> {
 }
 
 /// Calls a function with the server's rights, on a thread of its own: this one may have those of a
-/// user. `None` without such a thread.
+/// user. `None` without such a thread. It serves the same request.
 pub(super) fn with_server_rights<T: Send>(call: impl FnOnce() -> T + Send) -> Option<T> {
     std::thread::scope(|scope| {
-        let as_server = || store::take_server_rights().ok().map(|()| call());
+        let is_guest = told::serves_guest();
+        let call = move || told::serving(is_guest, call);
+        let as_server = move || store::take_server_rights().ok().map(|()| call());
         let thread = std::thread::Builder::new().name("usershares".to_owned());
         thread.spawn_scoped(scope, as_server).ok()?.join().ok()?
     })
