@@ -2,6 +2,7 @@
 
 use std::io::{self, BufWriter, Write};
 
+use process::printable;
 use rustix::io::Errno;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -59,12 +60,9 @@ pub fn print_secret(text: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A table with a line of titles, columns as wide as what is in them. Control characters, which
-/// names of files may contain, do not reach the terminal.
+/// A table with a line of titles, columns as wide as what is in them. Commands to the
+/// terminal, which names of files may contain, do not reach it.
 pub fn table(titles: &[&str], rows: &[Vec<String>]) -> String {
-    let printable = |text: &str| -> String {
-        text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
-    };
     let rows: Vec<Vec<String>> =
         rows.iter().map(|row| row.iter().map(|text| printable(text)).collect()).collect();
     let widths: Vec<usize> = (0..titles.len())
@@ -136,5 +134,11 @@ mod tests {
     fn columns_are_as_wide_as_their_widest_cell() {
         let rows = [vec!["a".to_owned(), "longer".to_owned()], vec!["bb\u{1b}".to_owned()]];
         assert_eq!(table(&["X", "TITLE"], &rows), "X    TITLE\na    longer\nbb?\n");
+    }
+
+    #[test]
+    fn a_cell_reverses_the_direction_of_no_other() {
+        let rows = [vec!["a\u{202e}b".to_owned(), "c\u{2066}".to_owned()]];
+        assert_eq!(table(&["X", "Y"], &rows), "X    Y\na?b  c?\n");
     }
 }

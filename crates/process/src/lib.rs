@@ -32,6 +32,7 @@ mod packet_filter;
 mod passed_command;
 pub mod properties;
 mod shell;
+mod terminal_text;
 mod turns;
 mod wake_up;
 
@@ -62,5 +63,6 @@ pub use passed_command::{
 };
 pub use properties::leave_idle_priority;
 pub use shell::{Identity, PROGRAM_PATH, Shell, has_processes};
+pub use terminal_text::{is_command, printable};
 pub use turns::Turns;
 pub use wake_up::WakeUp;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use dtyp::{FileTime, NtStatus, ServerId};
 use messaging::{AuditEntries, AuditEntry, Content, MessageKind, Messaging, SendError};
+use process::is_command;
 use proto::audit::{Audit, AuditSyslog};
 use proto::notice::{AuditRecord, LogonRefused, SessionOpened};
 use serde::Serialize;
@@ -139,9 +140,9 @@ impl AuditTrail {
     fn line(&mut self, line: &Line<'_>) {
         // The library escapes control characters of ASCII, so that no name can end the line.
         let mut text = serde_json::to_string(line).expect("a line has texts and numbers only");
-        if text.contains(is_harmful) {
+        if text.contains(is_command) {
             // Others are within strings only, where each may be escaped.
-            let escaped = |it: char| match is_harmful(it) {
+            let escaped = |it: char| match is_command(it) {
                 true => format!("\\u{:04x}", u32::from(it)),
                 false => it.to_string(),
             };
@@ -248,11 +249,6 @@ impl AuditTrail {
     }
 }
 
-/// Returns whether a character can command a terminal, or end a line for some program.
-fn is_harmful(character: char) -> bool {
-    character.is_control() || matches!(character, '\u{2028}' | '\u{2029}')
-}
-
 fn address(client: SocketAddr) -> String {
     client.ip().to_canonical().to_string()
 }
@@ -276,7 +272,7 @@ fn packet(record: &AuditRecord, audit: &Audit, syslog: &AuditSyslog) -> String {
     let text = format!("{prefix}|{operation}|{result}|{path}{}", new_path.collect::<String>());
     let mut packet = format!("<{priority}>smbd_audit: ");
     for character in text.chars() {
-        match is_harmful(character) {
+        match is_command(character) {
             true => packet.extend(character.escape_default()),
             false => packet.push(character),
         }

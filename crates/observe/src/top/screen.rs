@@ -144,9 +144,9 @@ impl Screen {
     }
 }
 
-/// Replaces control characters, which names of shares may have, and limits the length.
+/// Replaces commands to the terminal, which names of shares may have, and limits the length.
 fn printable(text: &str, length_max: usize) -> String {
-    text.chars().take(length_max).map(|c| if c.is_control() { '?' } else { c }).collect()
+    process::printable(text).chars().take(length_max).collect()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "it is shown with a few digits")]

@@ -18,7 +18,8 @@ use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
 use tracing_subscriber::registry::LookupSpan;
 
 use super::AUTH_AUDIT;
-use super::line::{cut, is_command, left_out};
+use super::line::{cut, left_out};
+use crate::terminal_text::is_command;
 
 /// Formats each event as an object.
 pub(super) struct JsonLines;

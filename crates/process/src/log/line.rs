@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::terminal_text::is_command;
+
 /// Longest text of an event, in bytes: a path and what is said of it. Names and reasons come from
 /// clients and libraries, and one of a message's length would be a line of 64 KiB.
 const TEXT_BYTES_MAX: usize = 6 * 1024;
@@ -42,14 +44,6 @@ pub(super) fn escaped(line: &[u8]) -> Cow<'_, [u8]> {
     }
     escaped.push('\n');
     Cow::Owned(escaped.into_bytes())
-}
-
-/// Returns true for control characters, line ends that only some programs know, and characters that
-/// reverse the direction of text.
-pub(super) fn is_command(character: char) -> bool {
-    let turns = matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}')
-        || matches!(character, '\u{2066}'..='\u{2069}');
-    character.is_control() || matches!(character, '\u{2028}' | '\u{2029}') || turns
 }
 
 #[cfg(test)]

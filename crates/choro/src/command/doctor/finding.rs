@@ -172,12 +172,12 @@ impl Finding {
     }
 }
 
-/// Joins lines. Control characters are replaced, line breaks included: names of files may have
-/// them, and must not look like a finding.
+/// Joins lines. Commands to the terminal are replaced, line breaks included: names of files may
+/// have them, and must not look like a finding.
 pub(super) fn lines(lines: impl IntoIterator<Item = String>) -> String {
     let mut text = String::new();
     for line in lines {
-        text.extend(line.chars().map(|c| if c.is_control() { '?' } else { c }));
+        text.push_str(&process::printable(&line));
         text.push('\n');
     }
     text
