@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use config::choice::CscPolicy;
 use config::{Config, Substitutions};
+use dtyp::upcase::equal_ignoring_case;
 use dtyp::{FileTime, Sid};
 use process::clocks::wall_clock;
 use rpc::{AccountEntry, Caller, Catalogue, Principal, PrincipalKind, ServerEntry, ShareEntry};
@@ -18,7 +19,7 @@ use super::host_names::{netbios_name, server_dns_names};
 use super::kept_users::KeptUsers;
 use super::mapped_names::MappedNames;
 use super::name_service::Question;
-use super::recent_answers::RecentAnswers;
+use super::recent_answers::{LookUps, RecentAnswers};
 use super::requester;
 use super::share_properties::is_available;
 use super::share_security;
@@ -43,6 +44,8 @@ pub(super) struct ConfiguredShares {
     own_configs: Arc<RecentAnswers<Caller, Option<Option<Arc<Config>>>>>,
     /// All shares of users by this configuration.
     usershares: Arc<RecentAnswers<(), Arc<[Arc<Usershare>]>>>,
+    /// Number of look-ups of users' shares beyond that list.
+    unlisted: Arc<LookUps>,
 }
 
 /// A share that was found.
@@ -70,6 +73,10 @@ const RID_STEP: u32 = 2;
 
 /// Users that are listed at most: as many names as are cached.
 const ACCOUNTS_MAX: usize = 4_096;
+
+/// Shares of users beyond those of the list that are looked up in a second, for all clients of a
+/// worker. A look-up takes a millisecond.
+const UNLISTED_MAX: u32 = 16;
 
 /// "Any number", as SHARE_INFO tells it: [MS-SRVS] 2.2.4.23.
 const USERS_UNLIMITED: u32 = u32::MAX;
@@ -106,6 +113,7 @@ impl ConfiguredShares {
             lists: Arc::default(),
             own_configs: Arc::default(),
             usershares: Arc::default(),
+            unlisted: Arc::default(),
         }
     }
 
@@ -146,16 +154,26 @@ impl ConfiguredShares {
         let found = found.inspect_err(|error| debug!("share {name:?}: {error:#}")).ok()?;
         let found = match found {
             Some(share) => Some(Found { share: *share.into_made(), of_user: None }),
-            None => self.usershare(name).map(Arc::new).map(Found::from),
+            None => self.usershare(name).map(Found::from),
         };
         found.filter(|it| is_available(&it.share))
     }
 
-    fn usershare(&self, name: &str) -> Option<Usershare> {
+    /// Returns a share of a user. One that the list of this second does not have may be new, or
+    /// behind the last one that is listed.
+    fn usershare(&self, name: &str) -> Option<Arc<Usershare>> {
         if self.config.global.usershare_max_shares == 0 {
             return None;
         }
-        usershares::with_server_rights(|| usershares::find(&self.config, name))?
+        let is_it = |it: &&Arc<Usershare>| equal_ignoring_case(&it.share.name, name);
+        if let Some(listed) = self.usershares().iter().find(is_it) {
+            return Some(Arc::clone(listed));
+        }
+        if !self.unlisted.take(Instant::now(), UNLISTED_MAX) {
+            debug!("share {name:?} is not looked up: others were, this second");
+            return None;
+        }
+        usershares::with_server_rights(|| usershares::find(&self.config, name))?.map(Arc::new)
     }
 
     fn usershares(&self) -> Arc<[Arc<Usershare>]> {
@@ -403,8 +421,11 @@ fn unix_group(name: String, gid: u32) -> Principal {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt as _;
     use std::path::Path;
     use std::sync::Arc;
+    use std::time::Instant;
 
     use auth::NtHash;
     use config::Config;
@@ -413,6 +434,7 @@ mod tests {
     use users::{Identity, KnownUser, UserEntry};
 
     use super::super::own_users::OwnUsers;
+    use super::super::recent_answers::AGE_MAX;
     use super::super::unix;
     use super::ConfiguredShares;
 
@@ -430,12 +452,45 @@ mod tests {
         let (config, _) = Config::parse(SHARES, "test").expect("it is well-formed");
         let shares = ConfiguredShares::new(&Arc::new(config), state.path());
         let caller = |user: &str| Caller { user: user.to_owned(), ..Caller::default() };
-        let first = shares.shares(&caller("anna"));
-        for _ in 0..500 {
-            assert!(Arc::ptr_eq(&shares.shares(&caller("anna")), &first), "it was made again");
-        }
+        let mut lists: Vec<_> = (0..500).map(|_| shares.shares(&caller("anna"))).collect();
+        lists.dedup_by(|a, b| Arc::ptr_eq(a, b));
+        assert!(lists.len() < 10, "one was made {} times", lists.len());
         let listed = |user: &str| shares.shares(&caller(user)).len();
         assert_eq!((listed("anna"), listed("bob")), (4, 3), "each sees its own");
+    }
+
+    /// A look-up by name takes a thread, and a compound may have hundreds with a name each.
+    #[test]
+    fn few_shares_of_users_are_looked_up_in_a_second_beside_the_listed_ones() {
+        let state = tempfile::tempdir().expect("there is space");
+        let files = state.path().join("usershares");
+        let is_root = rustix::process::geteuid().is_root();
+        fs::create_dir(&files).expect("there is space");
+        fs::set_permissions(&files, Permissions::from_mode(0o1770)).expect("it is ours");
+        let add = |name: &str| {
+            let text = "#VERSION 2\npath=/srv\ncomment=\nusershare_acl=S-1-1-0:R\nguest_ok=n\n";
+            fs::write(files.join(name), text).expect("there is space");
+        };
+        add("films");
+        let lines = format!(
+            "usershare max shares = 5\nusershare path = {}\nusershare owner only = no\n",
+            files.display()
+        );
+        let (config, _) = Config::parse(&lines, "test").expect("it is well-formed");
+        let shares = ConfiguredShares::new(&Arc::new(config), state.path());
+        let caller = Caller { user: "anna".to_owned(), ..Caller::default() };
+        let is_known = |name: &str| shares.share(&caller, name).is_some();
+        let begin = Instant::now();
+        // The folder must be root's.
+        assert_eq!(is_known("films"), is_root);
+        add("new");
+        assert_eq!(is_known("new"), is_root, "it is there at once");
+        for number in 0..500 {
+            assert!(!is_known(&format!("missing{number}")));
+        }
+        assert_eq!(is_known("FILMS"), is_root, "the list has it");
+        let is_new_known = is_known("new");
+        assert!(!is_new_known || begin.elapsed() >= AGE_MAX, "too many look-ups this second");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Longest time for which a change of a file may stay unseen.
-const AGE_MAX: Duration = Duration::from_secs(1);
+pub(super) const AGE_MAX: Duration = Duration::from_secs(1);
 
 /// Answers that are kept at most. A worker's clients that list shares at the same time are fewer.
 const ANSWERS_MAX: usize = 16;
@@ -42,12 +42,27 @@ impl<Question: Clone + PartialEq, Answer: Clone> RecentAnswers<Question, Answer>
     }
 }
 
+/// A limit on what is looked up in a second without a kept answer.
+#[derive(Debug, Default)]
+pub(super) struct LookUps(Mutex<Option<(Instant, u32)>>);
+
+impl LookUps {
+    /// Counts one more; returns whether there are no more than `max` in this second.
+    pub(super) fn take(&self, now: Instant, max: u32) -> bool {
+        let mut second = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let begun = second.filter(|(since, _)| now.saturating_duration_since(*since) < AGE_MAX);
+        let (since, count) = begun.unwrap_or((now, 0));
+        *second = Some((since, count.saturating_add(1)));
+        count < max
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
     use std::time::Instant;
 
-    use super::{AGE_MAX, ANSWERS_MAX, RecentAnswers};
+    use super::{AGE_MAX, ANSWERS_MAX, LookUps, RecentAnswers};
 
     #[test]
     fn an_answer_is_found_once_a_second_for_each_question() {
@@ -73,5 +88,13 @@ mod tests {
         }
         assert_eq!(recent.find(now, &1, || 99), 1, "it is kept");
         assert_eq!(recent.find(now, &0, || 99), 99, "it is not");
+    }
+
+    #[test]
+    fn look_ups_are_limited_in_each_second() {
+        let (look_ups, begin) = (LookUps::default(), Instant::now());
+        let allowed = |now| (0..500).filter(|_| look_ups.take(now, 3)).count();
+        assert_eq!((allowed(begin), allowed(begin + AGE_MAX / 2)), (3, 0));
+        assert_eq!(allowed(begin + AGE_MAX), 3);
     }
 }

@@ -167,12 +167,6 @@ pub(super) fn try_find_for_client(question: Question) -> anyhow::Result<Option<(
     named(NAMES.with_borrow_mut(|names| names.ask_for_client(question))?)
 }
 
-/// Notes whether the questions that follow are a guest's, and so what is told of them.
-pub(super) fn serve_guest(is_guest: bool) {
-    told::serve_guest(is_guest);
-    NAMES.with_borrow_mut(|names| names.serve_guest(is_guest));
-}
-
 /// Asks questions that a guest causes, or that none does.
 pub(super) fn ask_for<T>(is_guest: bool, ask: impl FnOnce() -> T) -> T {
     let before = NAMES.with_borrow_mut(|names| names.serve_guest(is_guest));
@@ -183,12 +177,14 @@ pub(super) fn ask_for<T>(is_guest: bool, ask: impl FnOnce() -> T) -> T {
 
 /// Begins a request that may ask for many names: all of its time counts if it is a guest's.
 pub(super) fn begin_call(is_guest: bool) {
+    told::serve_guest(is_guest);
     NAMES.with_borrow_mut(|names| names.begin_call(is_guest));
 }
 
 /// Ends the request of [`begin_call`].
 pub(super) fn end_call() {
     NAMES.with_borrow_mut(NameService::end_call);
+    told::serve_guest(false);
 }
 
 /// Returns false if requests of guests have taken too much time, and this is one.
