@@ -422,8 +422,9 @@ impl Connection {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use std::cell::Cell;
     use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::{Condvar, Mutex};
     use std::thread;
 
     use process::SystemUser;
@@ -495,31 +496,55 @@ mod tests {
         Ok(NameAnswer::Named(Some((name.to_owned(), 1))))
     }
 
-    /// Returns a name that nobody else asks for.
-    fn name_that_hangs() -> String {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        format!("hangs {}", NEXT.fetch_add(1, Ordering::Relaxed))
+    /// Scenes whose names hang.
+    static HANGING: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+    static HAS_ENDED: Condvar = Condvar::new();
+
+    /// Names of a scene that hang until this is dropped.
+    struct Hangs {
+        scene: u32,
+        names: Cell<u32>,
     }
 
-    /// Answers, but hangs with a name as long as the lock is held.
-    fn hang_with(hangs: &Mutex<()>, question: &NameQuestion) -> anyhow::Result<NameAnswer> {
-        let NameQuestion::UserId(name) = question else { anyhow::bail!("not asked here") };
-        if name.starts_with("hangs") {
-            let _until_the_test_lets_go = hangs.lock();
+    impl Hangs {
+        /// Returns a name that nobody else asks for.
+        fn name(&self) -> String {
+            self.names.set(self.names.get() + 1);
+            format!("{} hangs {}", self.scene, self.names.get())
         }
-        Ok(NameAnswer::Named(Some((name.clone(), 1))))
+    }
+
+    impl Drop for Hangs {
+        fn drop(&mut self) {
+            HANGING.lock().expect("nobody panics").retain(|it| *it != self.scene);
+            HAS_ENDED.notify_all();
+        }
+    }
+
+    /// Names that hang, a name service that answers with the name that it is asked for, and now.
+    fn scene() -> (Hangs, NameService, Instant) {
+        static LAST: AtomicU32 = AtomicU32::new(0);
+        let scene = LAST.fetch_add(1, Ordering::Relaxed);
+        HANGING.lock().expect("nobody panics").push(scene);
+        let look_up = |question: &NameQuestion| {
+            let NameQuestion::UserId(name) = question else { anyhow::bail!("not asked here") };
+            let scene = name.split_once(" hangs ").and_then(|(scene, _)| scene.parse().ok());
+            let hangs = |hanging: &mut Vec<u32>| scene.is_some_and(|it| hanging.contains(&it));
+            let hanging = HANGING.lock().expect("nobody panics");
+            drop(HAS_ENDED.wait_while(hanging, hangs).expect("nobody panics"));
+            Ok(NameAnswer::Named(Some((name.clone(), 1))))
+        };
+        let names = NameService::new(look_up).expect("descriptors");
+        (Hangs { scene, names: Cell::new(0) }, names, Instant::now())
     }
 
     /// The attack: a worker that was taken over asks for names that hang, as often as it can.
     #[test]
     fn a_worker_with_hanging_questions_leaves_threads_to_other_workers() {
-        static HANGS: Mutex<()> = Mutex::new(());
-        let hangs = HANGS.lock().expect("it is the first");
-        let mut names = NameService::new(|it| hang_with(&HANGS, it)).expect("descriptors");
-        let now = Instant::now();
+        let (hangs, mut names, now) = scene();
         let count = NAMES_PER_WORKER_MAX + 10;
         let ends: Vec<_> =
-            (0..count).map(|_| ask(&mut names, now, 1, &user(&name_that_hangs()))).collect();
+            (0..count).map(|_| ask(&mut names, now, 1, &user(&hangs.name()))).collect();
         assert_eq!(names.threads.running(), 4, "its part");
         let refused = ends.iter().filter(|end| received(end).is_some()).count();
         assert_eq!(refused, 10, "further connections are closed");
@@ -536,12 +561,9 @@ mod tests {
     /// The attack: strangers have as many workers as they may, and each asks for names that hang.
     #[test]
     fn many_workers_of_guests_with_hanging_questions_leave_threads_to_users() {
-        static HANGS: Mutex<()> = Mutex::new(());
-        let hangs = HANGS.lock().expect("it is the first");
-        let mut names = NameService::new(|it| hang_with(&HANGS, it)).expect("descriptors");
-        let now = Instant::now();
+        let (hangs, mut names, now) = scene();
         let ask_as_guests = |names: &mut NameService, now| -> Vec<_> {
-            (0..64).map(|pid| ask(names, now, 1_000 + pid, &of_guest(&name_that_hangs()))).collect()
+            (0..64).map(|pid| ask(names, now, 1_000 + pid, &of_guest(&hangs.name()))).collect()
         };
         let first = ask_as_guests(&mut names, now);
         assert_eq!(names.threads.running(), GUEST_THREADS_MAX, "the part of all guests");
@@ -564,7 +586,7 @@ mod tests {
         let late = later + QUESTION_TIMEOUT;
         names.end_late(late);
         let users: Vec<_> =
-            (0..16).map(|pid| ask(&mut names, late, pid, &user(&name_that_hangs()))).collect();
+            (0..16).map(|pid| ask(&mut names, late, pid, &user(&hangs.name()))).collect();
         let expected = GUEST_THREADS_HANGING_MAX + NAME_THREADS_MAX;
         assert_eq!(names.threads.running(), expected, "users have all threads meanwhile");
         drop(hangs);
@@ -581,14 +603,11 @@ mod tests {
     /// The attack: a user has many clients, and each asks for names of its choice, which hang.
     #[test]
     fn many_clients_of_users_with_hanging_questions_leave_threads_to_logons() {
-        static HANGS: Mutex<()> = Mutex::new(());
-        let hangs = HANGS.lock().expect("it is the first");
-        let mut names = NameService::new(|it| hang_with(&HANGS, it)).expect("descriptors");
-        let mut now = Instant::now();
+        let (hangs, mut names, mut now) = scene();
         let mut ends = Vec::new();
         for _ in 0..40 {
             for pid in 0..64 {
-                let question = NameQuestion::UserId(name_that_hangs());
+                let question = NameQuestion::UserId(hangs.name());
                 let request = NameRequest { question, purpose: NamePurpose::Client };
                 ends.push(ask(&mut names, now, pid, &request.encode()));
             }
@@ -608,11 +627,8 @@ mod tests {
     /// The attack: guests, who all act as one user, connect all the time.
     #[test]
     fn equal_questions_have_one_thread_and_its_answer() {
-        static HANGS: Mutex<()> = Mutex::new(());
-        let hangs = HANGS.lock().expect("it is the first");
-        let mut names = NameService::new(|it| hang_with(&HANGS, it)).expect("descriptors");
-        let now = Instant::now();
-        let name = name_that_hangs();
+        let (hangs, mut names, now) = scene();
+        let name = hangs.name();
         let guests: Vec<_> =
             (0..40).map(|pid| ask(&mut names, now, pid, &of_guest(&name))).collect();
         let of_user = ask(&mut names, now, 99, &user(&name));
@@ -629,11 +645,8 @@ mod tests {
 
     #[test]
     fn equal_questions_have_another_thread_once_the_first_is_late() {
-        static HANGS: Mutex<()> = Mutex::new(());
-        let hangs = HANGS.lock().expect("it is the first");
-        let mut names = NameService::new(|it| hang_with(&HANGS, it)).expect("descriptors");
-        let now = Instant::now();
-        let name = name_that_hangs();
+        let (hangs, mut names, now) = scene();
+        let name = hangs.name();
         let first = ask(&mut names, now, 1, &user(&name));
         let soon = now + QUESTION_TIMEOUT / 2;
         let second = ask(&mut names, soon, 2, &user(&name));
@@ -657,12 +670,9 @@ mod tests {
 
     #[test]
     fn questions_of_guests_are_answered_in_turns_once_no_user_waits() {
-        static HANGS: Mutex<()> = Mutex::new(());
-        let hangs = HANGS.lock().expect("it is the first");
-        let mut names = NameService::new(|it| hang_with(&HANGS, it)).expect("descriptors");
-        let now = Instant::now();
+        let (hangs, mut names, now) = scene();
         let busy: Vec<_> =
-            (0..16).map(|pid| ask(&mut names, now, pid, &user(&name_that_hangs()))).collect();
+            (0..16).map(|pid| ask(&mut names, now, pid, &user(&hangs.name()))).collect();
         let guests: Vec<_> =
             (100..108).map(|pid| ask(&mut names, now, pid, &of_guest("daemon"))).collect();
         let waiting = ask(&mut names, now, 99, &user("anna"));
@@ -680,12 +690,9 @@ mod tests {
 
     #[test]
     fn a_question_that_was_put_off_is_asked_though_the_one_before_it_was_refused_meanwhile() {
-        static HANGS: Mutex<()> = Mutex::new(());
-        let hangs = HANGS.lock().expect("it is the first");
-        let mut names = NameService::new(|it| hang_with(&HANGS, it)).expect("descriptors");
-        let now = Instant::now();
+        let (hangs, mut names, now) = scene();
         let running: Vec<_> =
-            (0..4).map(|_| ask(&mut names, now, 1, &user(&name_that_hangs()))).collect();
+            (0..4).map(|_| ask(&mut names, now, 1, &user(&hangs.name()))).collect();
         let first = ask(&mut names, now, 1, &user("first"));
         let second = ask(&mut names, now + QUESTION_TIMEOUT / 2, 1, &user("second"));
         assert_eq!(names.put_off[&worker(1)].len(), 2);
@@ -701,12 +708,9 @@ mod tests {
 
     #[test]
     fn hanging_threads_are_replaced_and_questions_that_waited_for_them_are_refused() {
-        static HANGS: Mutex<()> = Mutex::new(());
-        let hangs = HANGS.lock().expect("it is the first");
-        let mut names = NameService::new(|it| hang_with(&HANGS, it)).expect("descriptors");
-        let now = Instant::now();
+        let (hangs, mut names, now) = scene();
         let hanging: Vec<_> =
-            (0..16).map(|pid| ask(&mut names, now, pid, &user(&name_that_hangs()))).collect();
+            (0..16).map(|pid| ask(&mut names, now, pid, &user(&hangs.name()))).collect();
         let waiting = ask(&mut names, now, 99, &user("anna"));
         assert_eq!((names.threads.running(), received(&waiting)), (16, None));
         let later = now + QUESTION_TIMEOUT;
@@ -728,14 +732,11 @@ mod tests {
     /// The attack: the name service hangs, and clients cause questions without an end.
     #[test]
     fn threads_are_bounded_while_the_name_service_hangs() {
-        static HANGS: Mutex<()> = Mutex::new(());
-        let hangs = HANGS.lock().expect("it is the first");
-        let mut names = NameService::new(|it| hang_with(&HANGS, it)).expect("descriptors");
-        let mut now = Instant::now();
+        let (hangs, mut names, mut now) = scene();
         let mut ends = Vec::new();
         for turn in 0..40 {
             for pid in 0..16 {
-                ends.push(ask(&mut names, now, 16 * turn + pid, &user(&name_that_hangs())));
+                ends.push(ask(&mut names, now, 16 * turn + pid, &user(&hangs.name())));
             }
             now += QUESTION_TIMEOUT;
             names.end_late(now);
