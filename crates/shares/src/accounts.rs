@@ -15,6 +15,7 @@ use users::{Fingerprint, KnownUser, KnownUsers, UserSource};
 use super::mapped_names::MappedNames;
 use super::own_users::OwnUsers;
 use super::samba_users::SambaUsers;
+use super::served;
 use super::share_security;
 use super::unix::{self, UnixUser};
 
@@ -278,7 +279,7 @@ impl Accounts {
 
     /// Returns the account of guests; `None` if the name service fails.
     pub fn guest(&self, store: &mut Store) -> Option<Account> {
-        let unix = unix::ask_for(true, || self.unix_user(&self.guest_account));
+        let unix = served::serving(true, || self.unix_user(&self.guest_account));
         // Strangers must not fill the log.
         let mut unix = unix.inspect_err(|error| debug!("{error:#}")).ok()?;
         unix.credentials.sids = Credentials::well_known_of_guests();

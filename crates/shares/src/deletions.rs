@@ -15,9 +15,9 @@ use super::audit::audit_of;
 use super::opening::{Opening, StorageMode};
 use super::refusal::Refusal;
 use super::requester::{self, Requester};
+use super::served::{self, warn_for_user};
 use super::share_users::substitutions_of;
 use super::shares::Shares;
-use super::told::{self, warn_for_user};
 use super::{homes, unix, usershares};
 
 /// A share at its former path, opened again to delete a file in it.
@@ -50,7 +50,7 @@ impl Shares<'_> {
         user: Option<&RequestingUser>,
     ) -> Result<Reopening, NtStatus> {
         let is_guest = user.is_some_and(|it| it.is_guest);
-        told::serving(is_guest, || self.reopening_for(name, folder, user))
+        served::serving(is_guest, || self.reopening_for(name, folder, user))
     }
 
     fn reopening_for(

@@ -8,7 +8,7 @@ use dtyp::upcase::equal_ignoring_case;
 
 use super::found_share::FoundShare;
 use super::mapped_names::MappedNames;
-use super::told::info_for_user;
+use super::served::info_for_user;
 use super::unix::{self, UnixUser};
 
 /// Name by which all users reach their own homes.

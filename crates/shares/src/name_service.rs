@@ -14,7 +14,6 @@
 //! A missing answer is an error, and never taken for "there is no such user".
 
 use std::collections::HashMap;
-use std::mem::replace;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -22,6 +21,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow, bail};
 use process::Deadline;
 pub(super) use process::{NameAnswer as Answer, NameQuestion as Question};
+
+use super::served::serves_guest;
 
 /// Answers one question, without a time limit.
 pub(super) type LookUp = fn(&Question) -> anyhow::Result<Answer>;
@@ -38,8 +39,6 @@ pub(super) struct NameService {
     ends_when_late: bool,
     spent: Spent,
     spent_by_guests: Spent,
-    /// The question is a guest's.
-    serves_guest: bool,
     /// Time up to which a guest's request is in the account, while one is served.
     counted: Option<Instant>,
 }
@@ -106,7 +105,6 @@ impl NameService {
             ends_when_late: false,
             spent: Spent::default(),
             spent_by_guests: Spent::default(),
-            serves_guest: false,
             counted: None,
         }
     }
@@ -122,7 +120,7 @@ impl NameService {
     /// # Errors
     /// If the name service failed, or did not answer in time.
     pub(super) fn ask(&mut self, question: Question) -> anyhow::Result<Answer> {
-        let look_up = match self.serves_guest {
+        let look_up = match serves_guest() {
             true => self.look_ups.guest,
             false => self.look_ups.server,
         };
@@ -138,7 +136,7 @@ impl NameService {
         self.wait_for_late(Duration::ZERO);
         let now = Instant::now();
         if let Some((at, answer)) = self.believed.get(&question)
-            && now.saturating_duration_since(*at) < self.believed_for(&question, answer)
+            && now.saturating_duration_since(*at) < Self::believed_for(&question, answer)
         {
             return Ok(answer.clone());
         }
@@ -158,7 +156,7 @@ impl NameService {
         let Some(left) = self.left(begun) else {
             bail!("clients' requests for names have taken too much time");
         };
-        let (wait, look_up) = match self.serves_guest {
+        let (wait, look_up) = match serves_guest() {
             true => (left / GUESTS_PARTS, self.look_ups.guest),
             false => (self.deadline, self.look_ups.client),
         };
@@ -167,33 +165,26 @@ impl NameService {
         answer
     }
 
-    /// Notes whether questions are a guest's from now on. Returns whether they were so far.
-    pub(super) fn serve_guest(&mut self, is_guest: bool) -> bool {
-        replace(&mut self.serves_guest, is_guest)
-    }
-
     fn asking(&mut self) -> &mut Option<Asking> {
-        if self.serves_guest { &mut self.asking_for_guests } else { &mut self.asking }
+        if serves_guest() { &mut self.asking_for_guests } else { &mut self.asking }
     }
 
     /// Begins a request that may ask for many names. The time until [`Self::end_call`] is in the
     /// account of guests, whatever it is spent on.
-    pub(super) fn begin_call(&mut self, is_guest: bool) {
-        self.serve_guest(is_guest);
-        self.counted = is_guest.then(Instant::now);
+    pub(super) fn begin_call(&mut self) {
+        self.counted = serves_guest().then(Instant::now);
     }
 
     /// Ends the request of [`Self::begin_call`].
     pub(super) fn end_call(&mut self) {
         self.count_call();
         self.counted = None;
-        self.serve_guest(false);
     }
 
     /// Returns false if the request is a guest's, and those have taken too much time.
     pub(super) fn may_serve_call(&mut self) -> bool {
         self.count_call();
-        !self.serves_guest || self.left(Instant::now()).is_some()
+        !serves_guest() || self.left(Instant::now()).is_some()
     }
 
     /// Brings the account of guests up to now, within a request.
@@ -205,7 +196,7 @@ impl NameService {
 
     /// Time that the account of the questions has left, with the parts; `None` if it is overdrawn.
     fn left(&mut self, now: Instant) -> Option<Duration> {
-        let max = if self.serves_guest { GUESTS_PARTS * GUESTS_SPENT_MAX } else { SPENT_MAX };
+        let max = if serves_guest() { GUESTS_PARTS * GUESTS_SPENT_MAX } else { SPENT_MAX };
         let ahead = self.account().until.map(|until| until.saturating_duration_since(now));
         max.checked_sub(ahead.unwrap_or_default())
     }
@@ -213,7 +204,7 @@ impl NameService {
     /// Notes the time since `begun` in the account of the questions.
     fn spend(&mut self, begun: Instant) {
         let now = Instant::now();
-        let parts = if self.serves_guest { GUESTS_PARTS } else { 2 };
+        let parts = if serves_guest() { GUESTS_PARTS } else { 2 };
         let account = self.account();
         let until = account.until.unwrap_or(begun).max(begun);
         account.until = Some(until + parts * now.saturating_duration_since(begun));
@@ -221,7 +212,7 @@ impl NameService {
     }
 
     fn account(&mut self) -> &mut Spent {
-        if self.serves_guest { &mut self.spent_by_guests } else { &mut self.spent }
+        if serves_guest() { &mut self.spent_by_guests } else { &mut self.spent }
     }
 
     /// Spends the time of clients for the next hour.
@@ -282,9 +273,9 @@ impl NameService {
         }
     }
 
-    fn believed_for(&self, question: &Question, answer: &Answer) -> Duration {
+    fn believed_for(question: &Question, answer: &Answer) -> Duration {
         match (question, answer) {
-            (Question::User(_), _) if self.serves_guest => GUEST_RIGHTS_BELIEVED,
+            (Question::User(_), _) if serves_guest() => GUEST_RIGHTS_BELIEVED,
             (Question::User(_) | Question::Netgroup { .. }, _) => RIGHTS_BELIEVED,
             (_, Answer::Named(None)) => NOBODY_BELIEVED,
             _ => NAME_BELIEVED,
@@ -331,10 +322,13 @@ mod tests {
     use rustix::process::{Gid, Uid};
     use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
+    use super::super::served::serve_guest;
     use super::{Answer, LookUp, LookUps, NameService, Question};
 
     /// A name service with the same answers for all.
     fn service(look_up: LookUp, deadline: Duration) -> NameService {
+        // Another test may have used this thread.
+        serve_guest(false);
         let look_ups = LookUps { server: look_up, client: look_up, guest: look_up };
         NameService::new(look_ups, deadline)
     }
@@ -388,30 +382,33 @@ mod tests {
             },
             super::DEADLINE,
         );
-        names.serve_guest(true);
+        serve_guest(true);
         let begun = Instant::now();
         let asked = (0..1_000).map(|id| names.ask_for_client(Question::UserName(id)));
         let answered = asked.filter(Result::is_ok).count();
         let permitted = super::GUESTS_SPENT_MAX + begun.elapsed() / super::GUESTS_PARTS;
         let one_more = 1 + permitted.as_millis() / 5;
         assert!(answered as u128 <= one_more, "{answered} in {permitted:?}");
-        names.serve_guest(false);
+        serve_guest(false);
         names.ask_for_client(Question::UserName(1_001)).expect("a user has another account");
     }
 
     #[test]
     fn all_time_of_a_guests_request_counts_though_nobody_is_asked_in_it() {
         let mut names = service(|_| Ok(Answer::Named(None)), super::DEADLINE);
-        names.begin_call(true);
+        serve_guest(true);
+        names.begin_call();
         assert!(names.may_serve_call());
         // As if the request had taken that long.
         names.counted = names.counted.and_then(|it| it.checked_sub(2 * super::GUESTS_SPENT_MAX));
         names.ask_for_client(group("a")).expect_err("the request has taken too long");
         names.end_call();
-        names.begin_call(true);
+        serve_guest(true);
+        names.begin_call();
         assert!(!names.may_serve_call(), "the next request of a guest");
         names.end_call();
-        names.begin_call(false);
+        serve_guest(false);
+        names.begin_call();
         assert!(names.may_serve_call());
         names.ask_for_client(group("a")).expect("a user has another account");
         names.end_call();
@@ -425,9 +422,10 @@ mod tests {
         let look_ups =
             LookUps { server: |_| answer(1), client: |_| answer(2), guest: |_| answer(3) };
         let mut names = NameService::new(look_ups, super::DEADLINE);
+        serve_guest(false);
         assert_eq!(id(names.ask(group("by the server"))), Some(1));
         assert_eq!(id(names.ask_for_client(group("by a user"))), Some(2));
-        names.serve_guest(true);
+        serve_guest(true);
         assert_eq!(id(names.ask(group("for a guest"))), Some(3));
         let by_guest = loop {
             // On a busy machine the answer comes late, and is kept.
@@ -453,9 +451,9 @@ mod tests {
             },
             Duration::from_secs(60),
         );
-        names.serve_guest(true);
+        serve_guest(true);
         names.ask_for_client(group("hangs")).expect_err("it hangs");
-        names.serve_guest(false);
+        serve_guest(false);
         let begun = Instant::now();
         assert_eq!(id(names.ask(group("staff"))), Some(7));
         assert!(begun.elapsed() < Duration::from_secs(60), "it did not wait for the other one");
@@ -474,13 +472,13 @@ mod tests {
             super::DEADLINE,
         );
         let nobody = Question::User("nobody".to_owned());
-        names.serve_guest(true);
+        serve_guest(true);
         names.ask(nobody.clone()).expect("it is quick");
         let (at, _) = names.believed.get_mut(&nobody).expect("it is cached");
         *at -= 2 * super::RIGHTS_BELIEVED;
         names.ask(nobody.clone()).expect("it is cached");
         assert_eq!(ASKED.load(Ordering::SeqCst), 1);
-        names.serve_guest(false);
+        serve_guest(false);
         names.ask(nobody).expect("it is quick");
         assert_eq!(ASKED.load(Ordering::SeqCst), 2, "rights of a user are those of now");
     }

@@ -11,8 +11,8 @@ use object::{ObjectPath, RootId, UserId};
 use store::{Folder, RootSettings, SnapshotSettings, Store};
 
 use super::mount_point::Place;
+use super::served::{self, warn_for_user};
 use super::snapshots::SnapshotOptions;
-use super::told::{self, warn_for_user};
 use super::usershares::FolderRules;
 
 /// The directory of a share, to be opened.
@@ -98,7 +98,7 @@ impl Opening {
     /// # Errors
     /// As [`Store::open_root`]; BAD_NETWORK_NAME if it breaks a rule for shares of users.
     pub fn carry_out(self, store: &mut Store) -> Result<OpenedRoot, NtStatus> {
-        told::serving(self.is_guest, || self.serve(store))
+        served::serving(self.is_guest, || self.serve(store))
     }
 
     fn serve(mut self, store: &mut Store) -> Result<OpenedRoot, NtStatus> {
@@ -119,7 +119,7 @@ impl Opening {
     /// # Errors
     /// As [`Opening::carry_out`].
     pub fn verify(&self, store: &mut Store) -> Result<PathBuf, NtStatus> {
-        let (_, place) = told::serving(self.is_guest, || self.open(store))?;
+        let (_, place) = served::serving(self.is_guest, || self.open(store))?;
         place.map(|it| it.path).ok_or(NtStatus::BAD_NETWORK_NAME)
     }
 

@@ -6,7 +6,7 @@ use config::{Recycle, Share, Substitutions};
 use dtyp::NameExpression;
 use store::{RecycleSettings, Touch};
 
-use super::told::warn_for_user;
+use super::served::warn_for_user;
 
 /// The settings of a share's recycle bin; `None` if it has none.
 pub(super) fn recycle_settings(

@@ -10,10 +10,10 @@ use store::{
 };
 
 use super::recycle_bin::recycle_settings;
+use super::served::warn_for_user;
 use super::share_properties::local_programs;
 use super::shares::Shares;
 use super::streams_depot::{depot_settings, names_in_share};
-use super::told::warn_for_user;
 
 impl Shares<'_> {
     pub(super) fn is_dfs_root(&self, share: &config::Share) -> bool {

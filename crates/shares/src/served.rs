@@ -1,7 +1,8 @@
-//! Lines of the log that a request causes.
+//! The standing of the requester that this thread serves: a guest or not.
 //!
-//! Users may have as many as they like. Guests have no password, and could replace the whole log
-//! with lines of theirs: what concerns them is for an operator who debugs.
+//! Guests have no password, and may be any number. So the name service answers their questions
+//! last, and lines of the log about them are for an operator who debugs: they could replace the
+//! whole log with others.
 
 use std::cell::Cell;
 
@@ -30,7 +31,7 @@ pub(super) fn serving<T>(is_guest: bool, serve: impl FnOnce() -> T) -> T {
 /// As `tracing::warn`; as `tracing::debug` while a guest is served.
 macro_rules! warn_for_user {
     ($($line:tt)*) => {
-        match $crate::told::serves_guest() {
+        match $crate::served::serves_guest() {
             true => tracing::debug!($($line)*),
             false => tracing::warn!($($line)*),
         }
@@ -40,7 +41,7 @@ macro_rules! warn_for_user {
 /// As `tracing::info`; as `tracing::debug` while a guest is served.
 macro_rules! info_for_user {
     ($($line:tt)*) => {
-        match $crate::told::serves_guest() {
+        match $crate::served::serves_guest() {
             true => tracing::debug!($($line)*),
             false => tracing::info!($($line)*),
         }

@@ -12,7 +12,7 @@ use super::domain_sid;
 use super::found_share::FoundShare;
 use super::refusal::Refusal;
 use super::requester::Requester;
-use super::told::warn_for_user;
+use super::served::warn_for_user;
 use super::unix::{self, UnixUser};
 
 /// True if these groups include the group with that name. A group that cannot be looked up has no

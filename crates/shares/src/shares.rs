@@ -29,6 +29,7 @@ use super::opening::{OpenedRoot, Opening, StorageMode};
 use super::quota_commands;
 use super::refusal::Refusal;
 use super::requester::{self, Requester};
+use super::served::{self, info_for_user, warn_for_user};
 use super::share_commands::ShareCommands;
 use super::share_properties::{
     caching_max, configured_capabilities, directory_caching_max, is_available,
@@ -41,7 +42,6 @@ use super::share_users::{
 };
 use super::snapshots::SnapshotOptions;
 use super::streams_depot::all_depots;
-use super::told::{self, info_for_user, warn_for_user};
 use super::unix::{self, UnixUser};
 use super::usershares::{self, Usershare};
 
@@ -110,7 +110,7 @@ impl Prepared {
         self.set_folder(folder).map_err(|fault| {
             let name = &self.share.name;
             let tell = || warn_for_user!("usershare {name:?} is not served: {fault}");
-            told::serving(is_guest, tell);
+            served::serving(is_guest, tell);
             ShareRefusal::BadNetworkName
         })
     }
@@ -167,7 +167,7 @@ impl<'a> Shares<'a> {
     /// # Errors
     /// The user may not connect to the share.
     pub fn decide(&mut self, request: &ConnectShare) -> Result<Box<Prepared>, Refusal> {
-        unix::ask_for(request.account.is_guest, || self.decide_for_client(request))
+        served::serving(request.account.is_guest, || self.decide_for_client(request))
     }
 
     /// Decides with the configuration of the client, which may have files of its own.

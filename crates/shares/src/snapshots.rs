@@ -11,7 +11,7 @@ use store::{
 };
 
 use crate::mount_point::Place;
-use crate::told::warn_for_user;
+use crate::served::warn_for_user;
 
 /// Default of the option `shadow:snapdir`.
 const DIRECTORY: &str = ".snapshots";

@@ -19,7 +19,7 @@ pub use super::unix_user::UnixUser;
 
 use super::name_service::{self, Answer, LookUps, NameService, Question};
 use super::own_users::OwnUsers;
-use super::told;
+use super::served;
 
 thread_local! {
     static OWN_USERS: RefCell<OwnUsers> = RefCell::default();
@@ -31,6 +31,12 @@ type LookUp = fn(&mut NameService, Question) -> anyhow::Result<Answer>;
 
 /// Lock directory of the server whose worker this process is.
 static SERVER: OnceLock<PathBuf> = OnceLock::new();
+
+/// Registers values of this thread with the C library, which looks a function up by its name at the
+/// first time. Forks of this process need not: they touch a tenth fewer pages.
+pub fn prepare() {
+    NAMES.with_borrow(|_| ());
+}
 
 /// Makes this process one that has `logond` ask the name service from now on: a worker, which loads
 /// no module of it.
@@ -167,24 +173,16 @@ pub(super) fn try_find_for_client(question: Question) -> anyhow::Result<Option<(
     named(NAMES.with_borrow_mut(|names| names.ask_for_client(question))?)
 }
 
-/// Asks questions that a guest causes, or that none does.
-pub(super) fn ask_for<T>(is_guest: bool, ask: impl FnOnce() -> T) -> T {
-    let before = NAMES.with_borrow_mut(|names| names.serve_guest(is_guest));
-    let result = told::serving(is_guest, ask);
-    NAMES.with_borrow_mut(|names| names.serve_guest(before));
-    result
-}
-
 /// Begins a request that may ask for many names: all of its time counts if it is a guest's.
 pub(super) fn begin_call(is_guest: bool) {
-    told::serve_guest(is_guest);
-    NAMES.with_borrow_mut(|names| names.begin_call(is_guest));
+    served::serve_guest(is_guest);
+    NAMES.with_borrow_mut(NameService::begin_call);
 }
 
 /// Ends the request of [`begin_call`].
 pub(super) fn end_call() {
     NAMES.with_borrow_mut(NameService::end_call);
-    told::serve_guest(false);
+    served::serve_guest(false);
 }
 
 /// Returns false if requests of guests have taken too much time, and this is one.

@@ -23,7 +23,7 @@ use rustix::io::Errno;
 use store::Store;
 use tracing::debug;
 
-use super::{share_security, told};
+use super::{served, share_security};
 use file::UsershareFile;
 pub use folder::FolderRules;
 
@@ -119,8 +119,8 @@ pub(super) fn list(config: &Config) -> Vec<Usershare> {
 /// user. `None` without such a thread. It serves the same request.
 pub(super) fn with_server_rights<T: Send>(call: impl FnOnce() -> T + Send) -> Option<T> {
     std::thread::scope(|scope| {
-        let is_guest = told::serves_guest();
-        let call = move || told::serving(is_guest, call);
+        let is_guest = served::serves_guest();
+        let call = move || served::serving(is_guest, call);
         let as_server = move || store::take_server_rights().ok().map(|()| call());
         let thread = std::thread::Builder::new().name("usershares".to_owned());
         thread.spawn_scoped(scope, as_server).ok()?.join().ok()?

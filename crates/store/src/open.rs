@@ -16,8 +16,8 @@
 //!
 //! Other processes change the tree meanwhile. A name that vanishes or appears between look-up and
 //! open is looked up again, up to `ATTEMPTS_MAX` times; an object is made with O_EXCL, or gets a
-//! free name once it has its descriptor (`unseen`). The engine
-//! finds out by itself whether another client has deleted the name since.
+//! free name once it has its descriptor (`unseen`). The engine finds out by itself whether another
+//! client has deleted the name since.
 
 pub(crate) mod create;
 pub(crate) mod existing;

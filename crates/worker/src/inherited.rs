@@ -93,9 +93,7 @@ impl Prepared {
         // rustix notes at the first call that the kernel has `statx`. After a note before the fork,
         // no worker needs a copy of that page.
         let _ = rustix::fs::statx(CWD, c"", AtFlags::EMPTY_PATH, StatxFlags::empty());
-        // The first value of a thread that is dropped with it makes the C library look a function
-        // up by its name: a tenth of the pages that a worker would touch.
-        shares::unix::end_when_late(|| ());
+        shares::unix::prepare();
         let server_guid = server_guid::of(supervisor_unique_id);
         let keeps_persistent = has_continuously_available_shares(&settings.config);
         Self {

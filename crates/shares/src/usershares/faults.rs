@@ -10,7 +10,7 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use rustix::fs::{AtFlags, statat};
 use tracing::debug;
 
-use super::super::told::{serves_guest, warn_for_user};
+use super::super::served::{serves_guest, warn_for_user};
 
 /// Faults that are remembered at most: as many as a folder has entries that are no shares.
 const FAULTS_MAX: usize = super::BAD_ENTRIES_MAX as usize;
