@@ -496,11 +496,11 @@ mod tests {
         Ok(NameAnswer::Named(Some((name.to_owned(), 1))))
     }
 
-    /// Scenes whose names hang.
+    // Scenes with names that hang.
     static HANGING: Mutex<Vec<u32>> = Mutex::new(Vec::new());
     static HAS_ENDED: Condvar = Condvar::new();
 
-    /// Names of a scene that hang until this is dropped.
+    /// Names of a scene; look-ups of them hang until the drop.
     struct Hangs {
         scene: u32,
         names: Cell<u32>,
