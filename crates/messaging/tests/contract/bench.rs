@@ -85,7 +85,7 @@ impl Bench {
     pub(crate) fn check_echo(&mut self, peer: ServerId, frame: &[u8]) {
         assert_eq!(self.send(peer, frame), Ok(()));
         let echo = self.receive();
-        assert_eq!(echo.sender, peer);
+        assert_eq!(echo.sender, peer, "{} bytes of another", echo.bytes.len());
         assert!(echo.bytes == frame, "{} bytes came back of {}", echo.bytes.len(), frame.len());
     }
 }

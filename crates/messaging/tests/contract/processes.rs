@@ -4,7 +4,8 @@
 //! says over standard output what it is; [`peer`] plays it.
 
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::fs::{self, DirEntry};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -86,12 +87,15 @@ impl Stage for Processes {
 
     fn stop(&mut self, peer: ServerId) {
         self.peers[&peer].signal(Signal::STOP);
-        let path = format!("/proc/{}/stat", peer.pid);
-        let is_stopped = || {
-            let status = std::fs::read_to_string(&path).expect("it lives");
+        // The peer works in a thread of the test harness, which may run on for a moment after the
+        // first thread has stopped.
+        let threads = format!("/proc/{}/task", peer.pid);
+        let is_stopped = |thread: io::Result<DirEntry>| {
+            let status = thread.and_then(|it| fs::read_to_string(it.path().join("stat")));
+            let status = status.unwrap_or_default();
             status.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('T'))
         };
-        while !is_stopped() {
+        while !fs::read_dir(&threads).expect("it lives").all(is_stopped) {
             std::thread::yield_now();
         }
     }
@@ -161,7 +165,7 @@ fn peer() {
         return each_built(|place| {
             let dir = tempfile::tempdir().expect("a folder");
             let (_, mut peer) = Peer::start(place, dir.path()).expect("it finds a way in");
-            let (_, closed) = std::io::pipe().expect("a pipe");
+            let (_, closed) = io::pipe().expect("a pipe");
             drop(std::mem::replace(
                 &mut peer.stdin,
                 ChildStdin::from(std::os::fd::OwnedFd::from(closed)),
@@ -181,7 +185,7 @@ fn peer() {
     };
     println!("id:{unique_id}");
     let mut order = [0];
-    if std::io::stdin().read(&mut order).expect("readable") == 0 {
+    if io::stdin().read(&mut order).expect("readable") == 0 {
         return;
     }
     let role = Role::ALL.into_iter().find(|role| role.byte() == order[0]).expect("a role");
