@@ -12,7 +12,7 @@ use dtyp::{NameExpression, Sid};
 use object::StoreNumber;
 
 pub use self::recycle::{RecycleSettings, Touch};
-pub(crate) use self::recycle::{Unforeseen, names_for, unforeseen_number};
+pub(crate) use self::recycle::{Unforeseen, names_for};
 pub use self::snapshots::{
     NameFormat, NamePrefix, SnapshotDirectory, SnapshotNames, SnapshotOrder, SnapshotSettings,
 };

@@ -11,4 +11,5 @@ pub(crate) mod quota;
 pub(crate) mod system;
 pub(crate) mod times;
 pub(crate) mod trusted_path;
+pub(crate) mod unforeseen;
 pub(crate) mod xattr;

@@ -1,19 +1,20 @@
 //! A directory is opened by its name after it was made, and somebody may have put another one there
-//! in between. One that gets a descriptor has a temporary name then, which can be foreseen. The
-//! tests need root, because they are about several users, and end at once without it.
+//! in between: also another one of the same user. One that gets a descriptor has a temporary name then,
+//! which the attacker finds in the folder. The tests need root, because they are about several users, and end at once without it.
 
 mod support;
 
+use std::fs::File;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 use dtyp::security_descriptor::Control;
 use dtyp::{AccessMask, Ace, AceFlags, Acl, NtStatus, SecurityDescriptor, Sid};
 use object::{Disposition, RequestedKind};
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::fs::{RawDir, RenameFlags, SeekFrom, renameat_with};
 use rustix::thread::{Uid, set_thread_groups, set_thread_res_uid};
 use store::{InheritOwner, NtAclSettings, RootSettings};
 use support::{READ, Share, account, is_root};
@@ -24,8 +25,8 @@ const VICTIM: u32 = 70_002;
 /// Of the directory of the victim, which others may write to and not change.
 const MODE: u32 = 0o757;
 
-/// Temporary names that this process has used. Only one test at a time makes directories.
-static TEMPORARY_NAMES: Mutex<AtomicU64> = Mutex::new(AtomicU64::new(0));
+/// Two exchanges at once would keep each other from the right moment.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// Directories that are made, until one is put in the place of another at the right moment.
 const ATTEMPTS_MAX: u32 = 2_000;
@@ -48,45 +49,52 @@ fn make(share: &mut Share, path: &str) -> Result<(), NtStatus> {
     Ok(())
 }
 
-/// Temporary path of the next new directory, in this one.
-fn temporary(directory: &Path, used: &AtomicU64) -> PathBuf {
-    let number = used.load(Ordering::Relaxed);
-    directory.join(format!(".::TMPNAME:D:{}:{number}", std::process::id()))
+/// Paths of what is in a directory.
+fn paths_in(directory: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = std::fs::read_dir(directory).expect("it is there");
+    entries.filter_map(|it| Some(it.ok()?.path()))
 }
 
 /// Exchanges the victim's directory with a new one as often as it can, as a local process of the
 /// attacker's, until told to stop.
-fn exchange(directory: &Path, used: &AtomicU64, stop: &AtomicBool) {
+fn exchange(directory: &Path, stop: &AtomicBool) {
     let uid = Uid::from_raw(ATTACKER);
     set_thread_groups(&[]).expect("root");
     set_thread_res_uid(uid, uid, uid).expect("root");
-    let theirs = directory.join("theirs");
+    let directory = File::open(directory).expect("everybody may read it");
     while !stop.load(Ordering::Relaxed) {
-        let ours = temporary(directory, used);
-        let _ = renameat_with(CWD, &theirs, CWD, &ours, RenameFlags::EXCHANGE);
-    }
-}
-
-/// Owner and mode of the victim's directory, which has one of the names, and gets its own one back;
-/// others are removed.
-fn victims(share: &mut Share, names: &[PathBuf], victim: u64) -> (u32, u32) {
-    share.store.revert_to_server();
-    let mut seen = None;
-    while seen.is_none() {
-        for name in names {
-            match std::fs::metadata(name) {
-                Ok(found) if found.ino() == victim => {
-                    seen = Some((name, found.uid(), found.permissions().mode() & 0o7777));
-                }
-                _ => drop(std::fs::remove_dir(name)),
+        // Few calls, because the time between making and opening is short.
+        rustix::fs::seek(&directory, SeekFrom::Start(0)).expect("a directory");
+        let mut buffer = Vec::with_capacity(4_096);
+        let mut entries = RawDir::new(&directory, buffer.spare_capacity_mut());
+        while let Some(Ok(entry)) = entries.next() {
+            let name = entry.file_name();
+            if name.to_bytes().starts_with(b".::TMPNAME:") {
+                let exchange = RenameFlags::EXCHANGE;
+                let _ = renameat_with(&directory, c"theirs", &directory, name, exchange);
+                break;
             }
         }
     }
-    let (name, uid, mode) = seen.expect("it was looked for until then");
-    if !names[0].exists() {
-        std::fs::rename(name, &names[0]).expect("nobody has anything to exchange");
+}
+
+/// Owner and mode of the victim's directory, which gets its own name back; others are removed.
+fn victims(share: &mut Share, directory: &Path, victim: u64) -> (u32, u32) {
+    share.store.revert_to_server();
+    let theirs = directory.join("theirs");
+    loop {
+        for path in paths_in(directory) {
+            let found = std::fs::metadata(&path).ok();
+            let Some(found) = found.filter(|it| it.ino() == victim) else {
+                drop(std::fs::remove_dir(path));
+                continue;
+            };
+            // Until a temporary name is gone it may be exchanged once more.
+            if path == theirs || std::fs::rename(path, &theirs).is_ok() {
+                return (found.uid(), found.permissions().mode() & 0o7777);
+            }
+        }
     }
-    (uid, mode)
 }
 
 /// Stops the thread also when the attack has succeeded, which is a panic.
@@ -113,20 +121,18 @@ fn attack_on(user: u32, victims_uid: u32, settings: impl FnOnce(&mut RootSetting
     chown(share.host("d"), Some(ATTACKER), None).expect("root");
     chown(share.host("d/theirs"), Some(victims_uid), Some(victims_uid)).expect("root");
     share.mode("d/theirs", MODE);
-    let (directory, theirs) = (share.host("d"), share.host("d/theirs"));
+    let directory = share.host("d");
     // A file inside keeps the directory from removal.
     share.local("d/theirs/f", "");
-    let victim = std::fs::metadata(&theirs).expect("there").ino();
-    let used = TEMPORARY_NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    let victim = std::fs::metadata(share.host("d/theirs")).expect("there").ino();
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        scope.spawn(|| exchange(&directory, &used, &stop));
+        scope.spawn(|| exchange(&directory, &stop));
         let _stop = StopAtTheEnd(&stop);
         for _ in 0..ATTEMPTS_MAX {
-            let names = [theirs.clone(), share.host("d/ours"), temporary(&directory, &used)];
             let made = make(&mut share, "d\\ours");
-            used.fetch_add(1, Ordering::Relaxed);
-            let seen = victims(&mut share, &names, victim);
+            let seen = victims(&mut share, &directory, victim);
             assert_eq!(seen, (victims_uid, MODE), "taken: {made:?}");
             if made == Err(NtStatus::ACCESS_DENIED) {
                 return;
@@ -153,6 +159,19 @@ fn a_client_as_root_changes_no_directory_that_replaced_a_new_one() {
 #[test]
 fn a_client_as_root_changes_no_mode_of_a_directory_that_replaced_a_new_one() {
     attack_on(0, VICTIM, |_| ());
+}
+
+#[test]
+fn nor_does_another_directory_of_the_same_user_get_the_descriptor_of_a_new_one() {
+    attack_on(VICTIM, VICTIM, |settings| settings.nt_acls = Some(NtAclSettings::new(true)));
+}
+
+#[test]
+fn nor_does_another_directory_of_the_same_user_get_the_owner_that_new_directories_get() {
+    attack_on(VICTIM, VICTIM, |settings| {
+        settings.nt_acls = Some(NtAclSettings::new(true));
+        settings.inherit_owner = InheritOwner::UnixOnly;
+    });
 }
 
 /// Root's own directories and those of the attacker look like new ones of root, but for what is in

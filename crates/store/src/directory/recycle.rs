@@ -25,9 +25,9 @@ use crate::cache::directories::{Directory, Inode};
 use crate::model::opens::Open;
 use crate::model::root::Root;
 use crate::security::credentials::Identity;
-use crate::settings::{RecycleSettings, Touch, Unforeseen, names_for, unforeseen_number};
+use crate::settings::{RecycleSettings, Touch, Unforeseen, names_for};
 use crate::sys::file_kind::is_file;
-use crate::sys::{system, trusted_path};
+use crate::sys::{system, trusted_path, unforeseen};
 
 /// Attempts to find a free name in the bin while other processes use the same names.
 const ATTEMPTS_MAX: u32 = 8;
@@ -189,7 +189,7 @@ impl Store {
             match self.impersonation.move_file((from, name), (to, &wanted), may) {
                 // Others may put files where they expect this one.
                 Err(Errno::EXIST) if attempt + 1 == ATTEMPTS_MAX => {
-                    wanted = copy_name(unforeseen_number(), name);
+                    wanted = copy_name(unforeseen::number(), name);
                 }
                 Err(Errno::EXIST) => wanted = free_copy(target, name)?,
                 result => return result.map(|()| true),
@@ -402,7 +402,7 @@ fn free_copy(directory: &OwnedFd, name: &OsStr) -> Result<OsString, Errno> {
     while is_used(free)? {
         used = free;
         let Some(next) = free.checked_mul(2) else {
-            return Ok(copy_name(unforeseen_number(), name));
+            return Ok(copy_name(unforeseen::number(), name));
         };
         free = next;
     }

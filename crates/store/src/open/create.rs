@@ -89,9 +89,8 @@ impl Store {
         }
         let directory = request.kind == RequestedKind::Directory;
         access::verify_may_add(&mut self.impersonation, root, parent, directory)?;
-        if self.gives_descriptor(root, request, parent)
-            && let Some(created) = self.create_unseen(root, request, place, parent)?
-        {
+        let sets_rights = self.sets_rights(root, request, parent);
+        if sets_rights && let Some(created) = self.create_unseen(root, request, place, parent)? {
             return Ok(created);
         }
         let verified = self.names.holds(&parent.directory, &parent.status);
@@ -109,7 +108,7 @@ impl Store {
         };
         self.names.changed(&parent.directory, verified, Some(&place.name));
         let status = system::status_of(fd.as_fd()).during(Operation::Query)?;
-        let is_new = self.verify_made(fd.as_fd(), &status, parent)?;
+        let is_new = self.verify_made((fd.as_fd(), &status), parent, sets_rights)?;
         let furnished = self.furnish(root, request, parent, (fd.as_fd(), is_new), &status);
         let opened = furnished.and_then(|furnished| {
             self.open_new(root, request, (place, parent), (fd, is_new), &status, furnished)
@@ -117,13 +116,15 @@ impl Store {
         self.created(place, &status, opened)
     }
 
-    /// Whether a new object gets a descriptor or another owner, so that nobody may open it by its
-    /// mode before.
-    fn gives_descriptor(&self, root: &Root, request: &OpenRequest, parent: &Parent) -> bool {
+    /// Whether a new object gets a descriptor, another owner, or a mode that it cannot be made with,
+    /// so that nobody may open it by its first mode.
+    fn sets_rights(&self, root: &Root, request: &OpenRequest, parent: &Parent) -> bool {
         let RootSettings { nt_acls, inherit_owner, .. } = &root.settings;
         let passes_on = *inherit_owner != InheritOwner::No
             && parent.status.stx_uid != self.impersonation.effective().uid;
-        nt_acls.is_some() || request.security.is_some() || passes_on
+        let changes_mode = request.kind == RequestedKind::Directory
+            && given_mode(root, request) != writable_mode(root, request);
+        nt_acls.is_some() || request.security.is_some() || passes_on || changes_mode
     }
 
     /// Makes an object that nobody can open before it has its descriptor. `None` if the file system
@@ -140,7 +141,7 @@ impl Store {
         let made = make_unseen(root, request, parent).during(Operation::Create)?;
         let Some(unseen) = made else { return Ok(None) };
         let status = system::status_of(unseen.fd.as_fd()).during(Operation::Query)?;
-        let is_new = self.verify_made(unseen.fd.as_fd(), &status, parent)?;
+        let is_new = self.verify_made((unseen.fd.as_fd(), &status), parent, true)?;
         let furnished =
             match self.furnish(root, request, parent, (unseen.fd.as_fd(), is_new), &status) {
                 Ok(furnished) => furnished,
@@ -171,17 +172,22 @@ impl Store {
         self.created(place, &status, opened).map(Some)
     }
 
-    /// Whether the user can have made an object that was opened by its name after that. As root,
-    /// the kernel would permit everything on another one, so that is refused, and not removed
-    /// either.
+    /// Whether the user can have made an object that was opened by its name after that. If not, the
+    /// kernel would still permit root everything on it, and its owner to set rights: that is refused,
+    /// and the object stays.
     fn verify_made(
         &self,
-        fd: BorrowedFd<'_>,
-        status: &Statx,
+        (fd, status): (BorrowedFd<'_>, &Statx),
         parent: &Parent,
+        sets_rights: bool,
     ) -> Result<bool, NtStatus> {
+        let user = self.impersonation.effective().uid;
+        let is_owner = status.stx_uid == user;
+        if user != 0 && !sets_rights {
+            return Ok(!is_directory(status) || is_owner);
+        }
         let is_new = self.impersonation.can_have_made(fd, status, &parent.status);
-        if !is_new && self.impersonation.effective().uid == 0 {
+        if !is_new && (user == 0 || is_owner) {
             return Err(NtStatus::ACCESS_DENIED);
         }
         Ok(is_new)

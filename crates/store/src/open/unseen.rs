@@ -1,13 +1,12 @@
 //! New objects that nobody can open before they have their descriptor.
 //!
 //! Until then an open would be granted by the mode alone, and would keep its rights. So a file is
-//! made without a name, and a directory under a temporary one, which clients cannot use; both get
-//! their own name last. A directory that a dead worker has left goes with its parent
-//! (`directory::delete_vetoed`).
+//! made without a name, and a directory under a temporary one, which clients cannot use and nobody
+//! can foresee; both get their own name last. A directory that a dead worker has left goes with its
+//! parent (`directory::delete_vetoed`).
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use object::TEMPORARY_PREFIX;
 use rustix::fs::{AtFlags, OFlags, Statx, StatxAttributes};
@@ -16,11 +15,7 @@ use rustix::io::Errno;
 use crate::cache::directories::Inode;
 use crate::open::lookup::open_regular;
 use crate::security::credentials::Impersonation;
-use crate::sys::system;
-
-/// Attempts to find a free temporary name. Only what another server or a process of the same pid
-/// has left can be in the way.
-const TEMPORARY_NAMES_MAX: u32 = 64;
+use crate::sys::{system, unforeseen};
 
 /// An object without the name that it is to have.
 #[derive(Debug)]
@@ -49,14 +44,9 @@ impl Unseen {
         if parent.stx_attributes.contains(StatxAttributes::APPEND) {
             return Ok(None);
         }
-        let names = std::iter::repeat_with(next_temporary).take(TEMPORARY_NAMES_MAX as usize);
-        for name in names {
-            match make(&name) {
-                Err(Errno::EXIST) => {}
-                made => return made.map(|fd| Some(Self { fd, temporary: Some(name) })),
-            }
-        }
-        Err(Errno::BUSY)
+        // Nobody can have taken a name that nobody foresees.
+        let name = OsString::from(format!("{TEMPORARY_PREFIX}D:{}", unforeseen::number()));
+        make(&name).map(|fd| Some(Self { fd, temporary: Some(name) }))
     }
 
     /// Gives the object its name, which must be free. Whether the file system could.
@@ -109,11 +99,4 @@ impl Unseen {
 /// Whether an error says that a file system, or a sandbox, lacks a call or a flag.
 fn is_missing(errno: Errno) -> bool {
     matches!(errno, Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS | Errno::XDEV)
-}
-
-/// A name that this process has not used before.
-fn next_temporary() -> OsString {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    format!("{TEMPORARY_PREFIX}D:{}:{number}", rustix::process::getpid()).into()
 }

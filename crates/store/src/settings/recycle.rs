@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use dtyp::NameExpression;
-use rustix::rand::{GetRandomFlags, getrandom};
+
+use crate::sys::unforeseen::{DIGITS, draw, in_digits};
 
 /// A recycle bin: files that clients delete are moved there.
 #[derive(Clone, Debug, Default)]
@@ -61,9 +62,6 @@ const BESIDE_MAX: u32 = 256;
 /// known: each new one is free.
 const UNFORESEEN_MAX: usize = 4;
 
-/// Digits of such a number.
-const UNFORESEEN_DIGITS: usize = 16;
-
 /// Numbers that nobody foresees, for the folders of one deletion. The first one is that of the
 /// process, so that its deletions share a folder. Others see it there, and may take its name, so
 /// the further ones are new for each deletion.
@@ -78,23 +76,6 @@ impl Unforeseen {
         let number = |attempt| if attempt == 0 { *OF_PROCESS } else { draw() };
         self.0.get_or_init(|| array::from_fn(number))
     }
-}
-
-/// A number for the name of one file in the bin that nobody foresees.
-pub(crate) fn unforeseen_number() -> String {
-    in_digits(draw())
-}
-
-fn in_digits(number: u64) -> String {
-    format!("{number:0UNFORESEEN_DIGITS$x}")
-}
-
-fn draw() -> u64 {
-    let mut bytes = [0; size_of::<u64>()];
-    let count = getrandom(&mut bytes, GetRandomFlags::empty())
-        .expect("getrandom fails only before the system has booted");
-    assert_eq!(count, bytes.len(), "so few bytes come at once");
-    u64::from_ne_bytes(bytes)
 }
 
 /// Names of a folder below the first one of the bin: that of the settings, and those of folders
@@ -120,7 +101,7 @@ fn is_beside(folder: &OsStr, name: &OsStr) -> bool {
     let Some(suffix) = suffix else { return false };
     let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     let number = suffix.parse().ok().filter(|it: &u32| (2..=BESIDE_MAX).contains(it));
-    suffix.len() == UNFORESEEN_DIGITS && suffix.bytes().all(is_digit)
+    suffix.len() == DIGITS && suffix.bytes().all(is_digit)
         || number.is_some_and(|number| number.to_string() == suffix)
 }
 

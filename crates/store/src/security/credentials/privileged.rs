@@ -8,8 +8,8 @@
 //!   where "inherit owner" says so; and to a group only if the user is in it.
 //! - A change of owner, mode or ACL leaves nothing but a directory setgid, and nothing setuid. This
 //!   holds also for changes with the user's own rights: with `force user` they are somebody else's.
-//! - What a creator may say of a new directory holds only if the directory is the user's. As root,
-//!   any other directory is refused.
+//! - What a creator may say of a new directory holds only if the directory is the user's, fresh and
+//!   empty. Any other directory is refused as root.
 //! - A directory that is setgid stays so, with the group that it has.
 //!
 //! The kernel has a part in this: without CAP_FSETID it takes these bits by itself where a group is
@@ -403,11 +403,11 @@ impl Impersonation {
 
     /// Returns true if an object can be the one that the user has just made in a directory. A
     /// directory is opened by its name after it was made, and in between somebody may have put
-    /// another one there.
+    /// another one there: also one of the same user. So it has to be fresh and empty. Another empty
+    /// directory is not told from it, and nothing in it is exposed.
     ///
-    /// Root's own directories are many, and not every file system leaves root one that it makes; so
-    /// for root it also has to be fresh and empty, and may have the owner of the directory around
-    /// it. Another empty directory is not told from it, and nothing in it is exposed.
+    /// Not every file system leaves root a directory that it makes: for root it may have the owner
+    /// of the directory around it.
     pub(crate) fn can_have_made(
         &self,
         object: BorrowedFd<'_>,
@@ -417,10 +417,9 @@ impl Impersonation {
         if !is_directory(status) {
             return true;
         }
-        match self.effective().uid {
-            0 => looks_new(object, status, [0, parent.stx_uid]),
-            user => user == status.stx_uid,
-        }
+        let user = self.effective().uid;
+        let other = if user == 0 { parent.stx_uid } else { user };
+        looks_new(object, status, [user, other])
     }
 
     /// Whether this is the uid of the user who asks.
