@@ -389,8 +389,9 @@ impl FileRecord {
             // A lease that is waited for has another open in this list, with access to the data.
             let is_awaited = entry.mode.counts();
             let is_breaking = is_lease && cache.breaking.is_some();
+            // Rights that the request does not touch are no reason to wait, also if they are being
+            // broken for another one: a holder who may only read could keep everybody out.
             if !self.is_disturbed(entry, request, violates, held) {
-                must_wait |= is_breaking && is_awaited;
                 continue;
             }
             let mut to = remaining_caching(held, request, violates);

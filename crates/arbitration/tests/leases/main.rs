@@ -285,6 +285,29 @@ fn a_changed_listing_breaks_all_leases_but_that_of_the_changing_client() {
     assert_eq!(file.record.take_notices(server(3), |_| true), [], "keys alone are compared");
 }
 
+/// A client that may only read would keep others out for 35 s with each change, by leaving the breaks
+/// of its lease without an answer.
+#[test]
+fn who_takes_nothing_from_a_lease_waits_for_no_break_of_it() {
+    for is_directory in [true, false] {
+        let mut file = File::default();
+        let wish = |worker| lease_wish(worker, 1, RH);
+        file.granted(AdmissionRequest { is_directory, ..ask(1, wish(1)) });
+        let notify = &mut WorkersToNotify::default();
+        if is_directory {
+            file.record.break_listing(None, TIMEOUT, notify);
+        } else {
+            let (_, writer) = file.granted(ask(2, RequestedCaching::Nothing));
+            file.record.break_reading(writer, 0, TIMEOUT, notify);
+        }
+        assert_eq!(file.notice(1), (RH, NONE, true));
+        let (granted, _) = file.granted(AdmissionRequest { is_directory, ..ask(3, wish(3)) });
+        assert!(granted.caching.contains(R), "{granted:?}");
+        let kept = file.acknowledge(lease(1, 1), NONE);
+        assert_eq!(kept, Ok(()), "nobody had acknowledged it");
+    }
+}
+
 #[test]
 fn an_unanswered_break_ends_all_caching_and_all_waiting() {
     let mut file = File::default();
