@@ -3,10 +3,9 @@
 //! A directory with a descriptor has a temporary name until the descriptor is stored. A file has
 //! none, and the kernel reports it under a number that is no entry of the directory.
 
-use std::fs;
-use std::io;
-
 use object::{HostChangeKind, has_temporary};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+use rustix::io::Errno;
 
 use super::{HostEvent, absolute};
 
@@ -38,6 +37,33 @@ fn is_nameless(path: &str) -> bool {
     let number = name.strip_prefix('#').unwrap_or_default();
     !number.is_empty()
         && number.bytes().all(|byte| byte.is_ascii_digit())
-        && fs::symlink_metadata(absolute(path))
-            .is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+        && is_absent(&absolute(path))
+}
+
+/// Whether a path leads nowhere. A local user may put a link into it after the change, to a file
+/// system that does not answer: links are not followed.
+fn is_absent(path: &str) -> bool {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let found = openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS);
+    found.is_err_and(|errno| errno == Errno::NOENT)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::is_absent;
+
+    #[test]
+    fn a_path_through_a_link_is_not_followed() {
+        let folder = tempfile::tempdir().expect("there is space");
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        fs::create_dir(path("folder")).expect("there is space");
+        symlink("folder", path("link")).expect("there is space");
+        assert!(is_absent(&path("folder/#1")));
+        assert!(!is_absent(&path("link/#1")), "nobody looks behind it");
+        fs::write(path("folder/#1"), "").expect("there is space");
+        assert!(!is_absent(&path("folder/#1")));
+    }
 }
