@@ -252,21 +252,28 @@ fn begin(ids: Option<&Ids>) -> io::Result<()> {
     reset_signals()?;
     if let Some(ids) = ids {
         if !ids.uid.is_root() {
-            limit_user();
+            end_first_where_memory_is_short();
         }
         take_ids(ids)?;
+        if !ids.uid.is_root() {
+            // Not before: the kernel would refuse the shell to a user who has more already.
+            limit_processes();
+        }
     }
     Ok(())
 }
 
-/// Has the kernel end processes of the user before those of the server where memory is short, and
-/// lets the user have [`PROCESSES_MAX`] at most. The user may take the command over and have it
-/// start others, which outlive it.
-fn limit_user() {
+/// Has the kernel end processes of the user before those of the server where memory is short.
+fn end_first_where_memory_is_short() {
     let flags = OFlags::WRONLY | OFlags::CLOEXEC;
     let score = rustix::fs::open(c"/proc/self/oom_score_adj", flags, Mode::empty());
     // Without `/proc` the command runs all the same.
     let _ = score.and_then(|file| rustix::io::write(&file, b"1000"));
+}
+
+/// Lets the user have [`PROCESSES_MAX`] at most: the user may take the command over and have it
+/// start others, which outlive it.
+fn limit_processes() {
     let before = rustix::process::getrlimit(Resource::Nproc);
     let most = |limit: Option<u64>| Some(limit.map_or(PROCESSES_MAX, |it| it.min(PROCESSES_MAX)));
     let limits = Rlimit { current: most(before.current), maximum: most(before.maximum) };
