@@ -1,8 +1,8 @@
 //! Reports: a table for people, an array of flat objects for programs.
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 
-use process::printable;
+use process::{escape_json, printable};
 use rustix::io::Errno;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -10,17 +10,16 @@ use serde_json::Value;
 /// One row: names and values, in the order in which they are shown.
 pub type Row = Vec<(&'static str, Value)>;
 
-/// Prints rows as a JSON array of flat objects.
+/// Prints rows as a JSON array of flat objects. Commands to the terminal, which names of files may
+/// contain, are escaped.
 ///
 /// # Errors
 /// Standard output cannot be written.
 pub fn print_json<N: Serialize>(rows: Vec<Vec<(N, Value)>>) -> anyhow::Result<()> {
     let objects: Vec<Object<N>> = rows.into_iter().map(Object).collect();
-    let mut out = BufWriter::new(io::stdout().lock());
-    serde_json::to_writer_pretty(&mut out, &objects).map_err(io::Error::from)?;
-    out.write_all(b"\n")?;
-    out.flush()?;
-    Ok(())
+    let text = serde_json::to_string_pretty(&objects).map_err(io::Error::from)?;
+    print(&escape_json(&text))?;
+    print("\n")
 }
 
 /// A row as an object whose members keep their order.

@@ -63,6 +63,6 @@ pub use passed_command::{
 };
 pub use properties::leave_idle_priority;
 pub use shell::{Identity, PROGRAM_PATH, Shell, has_processes};
-pub use terminal_text::{is_command, printable};
+pub use terminal_text::{escape_json, is_command, printable};
 pub use turns::Turns;
 pub use wake_up::WakeUp;

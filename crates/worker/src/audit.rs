@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use dtyp::{FileTime, NtStatus, ServerId};
 use messaging::{AuditEntries, AuditEntry, Content, MessageKind, Messaging, SendError};
-use process::is_command;
+use process::{escape_json, is_command};
 use proto::audit::{Audit, AuditSyslog};
 use proto::notice::{AuditRecord, LogonRefused, SessionOpened};
 use serde::Serialize;
@@ -139,16 +139,8 @@ impl AuditTrail {
 
     fn line(&mut self, line: &Line<'_>) {
         // The library escapes control characters of ASCII, so that no name can end the line.
-        let mut text = serde_json::to_string(line).expect("a line has texts and numbers only");
-        if text.contains(is_command) {
-            // Others are within strings only, where each may be escaped.
-            let escaped = |it: char| match is_command(it) {
-                true => format!("\\u{:04x}", u32::from(it)),
-                false => it.to_string(),
-            };
-            text = text.chars().map(escaped).collect();
-        }
-        self.push(AuditEntry::Record(text));
+        let text = serde_json::to_string(line).expect("a line has texts and numbers only");
+        self.push(AuditEntry::Record(escape_json(&text).into_owned()));
     }
 
     fn push(&mut self, entry: AuditEntry) {

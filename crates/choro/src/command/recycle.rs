@@ -13,6 +13,7 @@ use std::time::{Duration, SystemTime};
 use clap::Subcommand;
 use dtyp::UtcTime;
 use observe::report;
+use process::printable;
 use rustix::fs::{AtFlags, unlinkat};
 use rustix::io::Errno;
 use settings::Settings;
@@ -68,7 +69,10 @@ impl Recycle {
             Self::Restore { share, file, to } => {
                 let bins = bin::find(&config, Some(&share), &mut faults)?;
                 let restored = restore::restore(&bins, &file, to)?;
-                return report::print(&format!("Restored {}\n", restored.display()));
+                return report::print(&format!(
+                    "Restored {}\n",
+                    printable(&restored.to_string_lossy())
+                ));
             }
             Self::Empty { share, older_than } => {
                 let bins = bin::find(&config, share.as_deref(), &mut faults)?;
