@@ -70,6 +70,7 @@ impl Accounts {
 
     fn with(settings: &Settings, source: UserSource, samba_users: SambaUsers) -> Self {
         unix::set_own_users(OwnUsers::default());
+        unix::set_guest_account(&settings.config.global.guest_account);
         Self {
             source,
             users: None,

@@ -41,6 +41,8 @@ pub(super) struct NameService {
     spent_by_guests: Spent,
     /// Time up to which a guest's request is in the account, while one is served.
     counted: Option<Instant>,
+    /// Account that guests act as.
+    guest_account: String,
 }
 
 /// Ways to answer a question, by its purpose.
@@ -77,7 +79,7 @@ pub(super) const DEADLINE: Duration = Duration::from_secs(5);
 /// Time for which a user's rights are cached: session setup and tree connect ask one after the
 /// other.
 const RIGHTS_BELIEVED: Duration = Duration::from_secs(1);
-/// The same for a guest, who acts as the guest account and causes such questions at will.
+/// The same for the guest account: guests act as it, and cause such questions at will.
 const GUEST_RIGHTS_BELIEVED: Duration = Duration::from_secs(60);
 /// Time for which the id of a name, or the name of an id, is cached.
 const NAME_BELIEVED: Duration = Duration::from_secs(60);
@@ -106,7 +108,13 @@ impl NameService {
             spent: Spent::default(),
             spent_by_guests: Spent::default(),
             counted: None,
+            guest_account: String::new(),
         }
+    }
+
+    /// Notes the account that guests act as.
+    pub(super) fn set_guest_account(&mut self, name: &str) {
+        name.clone_into(&mut self.guest_account);
     }
 
     /// Asks without a thread from now on, unless there is one, and ends this process where the
@@ -136,7 +144,7 @@ impl NameService {
         self.wait_for_late(Duration::ZERO);
         let now = Instant::now();
         if let Some((at, answer)) = self.believed.get(&question)
-            && now.saturating_duration_since(*at) < Self::believed_for(&question, answer)
+            && now.saturating_duration_since(*at) < self.believed_for(&question, answer)
         {
             return Ok(answer.clone());
         }
@@ -273,9 +281,11 @@ impl NameService {
         }
     }
 
-    fn believed_for(question: &Question, answer: &Answer) -> Duration {
+    fn believed_for(&self, question: &Question, answer: &Answer) -> Duration {
         match (question, answer) {
-            (Question::User(_), _) if serves_guest() => GUEST_RIGHTS_BELIEVED,
+            (Question::User(name), _) if serves_guest() && *name == self.guest_account => {
+                GUEST_RIGHTS_BELIEVED
+            }
             (Question::User(_) | Question::Netgroup { .. }, _) => RIGHTS_BELIEVED,
             (_, Answer::Named(None)) => NOBODY_BELIEVED,
             _ => NAME_BELIEVED,
@@ -471,6 +481,7 @@ mod tests {
             },
             super::DEADLINE,
         );
+        names.set_guest_account("nobody");
         let nobody = Question::User("nobody".to_owned());
         serve_guest(true);
         names.ask(nobody.clone()).expect("it is quick");
@@ -481,6 +492,14 @@ mod tests {
         serve_guest(false);
         names.ask(nobody).expect("it is quick");
         assert_eq!(ASKED.load(Ordering::SeqCst), 2, "rights of a user are those of now");
+        serve_guest(true);
+        let forced = Question::User("anna".to_owned());
+        names.ask(forced.clone()).expect("it is quick");
+        let (at, _) = names.believed.get_mut(&forced).expect("it is cached");
+        *at -= 2 * super::RIGHTS_BELIEVED;
+        names.ask(forced).expect("it is quick");
+        assert_eq!(ASKED.load(Ordering::SeqCst), 4, "also where a share forces guests to be one");
+        serve_guest(false);
     }
 
     #[test]

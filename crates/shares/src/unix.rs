@@ -56,6 +56,11 @@ fn name_service() -> NameService {
     NameService::new(look_ups, name_service::DEADLINE)
 }
 
+/// Notes the account that this thread serves guests as.
+pub(super) fn set_guest_account(name: &str) {
+    NAMES.with_borrow_mut(|names| names.set_guest_account(name));
+}
+
 /// Replaces the users of this thread who have ids of their own.
 pub(super) fn set_own_users(users: OwnUsers) {
     OWN_USERS.set(users);
