@@ -123,6 +123,28 @@ fn a_failing_command_refuses_the_tree_connect_only_if_it_is_to() {
     server.stop();
 }
 
+/// Strangers could fill the log by them, with names of their choice.
+#[test]
+fn commands_that_fail_for_guests_write_no_line() {
+    let server = Setup::new()
+        .share("gate", "guest ok = yes\npreexec = exit 3\npreexec close = yes")
+        .share("disk", "guest ok = yes\ndfree command = exit 4")
+        .start();
+    server.client().anonymous().run("gate", &["ls"]).fails("NT_STATUS_ACCESS_DENIED");
+    server.client().anonymous().run("disk", &["ls"]).succeeds();
+    server.client().run("gate", &["ls"]).fails("NT_STATUS_ACCESS_DENIED");
+    server.client().run("disk", &["ls"]).succeeds();
+    let lines = [
+        "share gate: preexec has failed: exit status: 3",
+        "share disk: dfree command has failed for .: exit status: 4",
+    ];
+    for line in lines {
+        server.server().wait_for_log(line);
+        assert_eq!(server.log().matches(line).count(), 1, "that of the user: {}", server.log());
+    }
+    server.stop();
+}
+
 #[test]
 fn preexec_runs_as_the_user_without_anything_of_the_server() {
     let report = "(cat /proc/$$/status; echo descriptors; ls /proc/$$/fd; echo variables; env) \

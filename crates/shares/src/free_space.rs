@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use config::{ShellCommand, Substitutions, is_plain_path};
 use object::{FreeSpace, ObjectPath};
-use process::Identity;
 
 use super::folder_command::{self, block_bytes};
+use super::share_commands::CommandUser;
 
 /// Variable with the argument of the command.
 const DIRECTORY: &str = "CHORO_DIRECTORY";
@@ -17,10 +17,8 @@ const DIRECTORY: &str = "CHORO_DIRECTORY";
 pub struct FreeSpaceCommand {
     /// Name of the share, for the log.
     pub share: String,
-    /// User to run it; none for that of the server.
-    pub identity: Option<Identity>,
     /// User whose tree connect it is for.
-    pub requester: String,
+    pub user: CommandUser,
     /// Time for which an answer is cached ("dfree cache time").
     pub cache_time: Duration,
     /// Text for the shell and the values in it, but the argument.
@@ -42,7 +40,7 @@ impl FreeSpaceCommand {
     pub(super) fn of(
         share: &config::Share,
         substitutions: &Substitutions,
-        (identity, requester): (Option<Identity>, &str),
+        user: CommandUser,
     ) -> Option<Self> {
         if !has_command(share) {
             return None;
@@ -50,8 +48,8 @@ impl FreeSpaceCommand {
         let mut command = folder_command::of(&share.dfree_command, share, substitutions);
         folder_command::add_arguments(&mut command, &[DIRECTORY]);
         let cache_time = Duration::from_secs(share.dfree_cache_time.into());
-        let (share, requester) = (share.name.clone(), requester.to_owned());
-        Some(Self { share, identity, requester, cache_time, command })
+        let share = share.name.clone();
+        Some(Self { share, user, cache_time, command })
     }
 
     /// Has `%P`, and the folder in which the command runs, be this one of a user. `None` if a shell

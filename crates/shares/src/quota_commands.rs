@@ -5,9 +5,9 @@ use std::path::Path;
 
 use config::{ShellCommand, Substitutions};
 use object::{Quota, QuotaChange, QuotaLimits, QuotaState, QuotaSubject, ToldQuota};
-use process::Identity;
 
 use super::folder_command::{self, BLOCK_BYTES, block_bytes};
+use super::share_commands::CommandUser;
 
 /// Variables with arguments of the commands.
 const TYPE: &str = "CHORO_QUOTA_TYPE";
@@ -21,10 +21,8 @@ const HARD: &str = "CHORO_QUOTA_HARD";
 pub struct QuotaCommands {
     /// Name of the share, for the log.
     pub share: String,
-    /// User to run them; none for that of the server.
-    pub identity: Option<Identity>,
     /// User whose tree connect they are for.
-    pub requester: String,
+    pub user: CommandUser,
     /// Texts for the shell and the values in them, but the arguments.
     get: Option<ShellCommand>,
     set: Option<ShellCommand>,
@@ -45,7 +43,7 @@ impl QuotaCommands {
         global: &config::Global,
         share: &config::Share,
         substitutions: &Substitutions,
-        (identity, requester): (Option<Identity>, &str),
+        user: CommandUser,
     ) -> Option<Self> {
         let command = |text: &str, arguments: &[&str]| {
             let mut command = folder_command::of(text, share, substitutions);
@@ -61,8 +59,8 @@ impl QuotaCommands {
             set.script.push_str(&format!(" 0 0 {BLOCK_BYTES}"));
             set
         });
-        let (share, requester) = (share.name.clone(), requester.to_owned());
-        (get.is_some() || set.is_some()).then_some(Self { share, identity, requester, get, set })
+        let share = share.name.clone();
+        (get.is_some() || set.is_some()).then_some(Self { share, user, get, set })
     }
 
     /// Texts of the commands for the shell.
@@ -108,7 +106,7 @@ impl QuotaCommands {
             QuotaSubject::Defaults => ("2", "-1".to_owned()),
             QuotaSubject::Requester => {
                 let own = || rustix::process::geteuid().as_raw();
-                ("1", self.identity.as_ref().map_or_else(own, |it| it.uid).to_string())
+                ("1", self.user.identity.as_ref().map_or_else(own, |it| it.uid).to_string())
             }
             QuotaSubject::User(uid) => ("1", uid.to_string()),
         };

@@ -10,6 +10,7 @@ use store::Credentials;
 
 use super::free_space::FreeSpaceCommand;
 use super::quota_commands::QuotaCommands;
+use super::served::serves_guest;
 
 /// A command, ready to run.
 #[derive(Clone, Debug)]
@@ -20,12 +21,21 @@ pub struct ShareCommand {
     pub parameter: &'static str,
     /// Text for the shell, and the values in it.
     pub command: ShellCommand,
-    /// User to run it; none for that of the server.
-    pub identity: Option<Identity>,
     /// User whose tree connect it is for.
-    pub requester: String,
+    pub user: CommandUser,
     /// Its failure refuses the tree connect.
     pub refuses: bool,
+}
+
+/// The user of a tree connect that has commands.
+#[derive(Clone, Debug)]
+pub struct CommandUser {
+    /// User to run a command; none for that of the server.
+    pub identity: Option<Identity>,
+    /// Name of the user who is served.
+    pub requester: String,
+    /// Guests write no line into the log by commands that fail.
+    pub is_guest: bool,
 }
 
 /// The commands of one tree connect.
@@ -107,6 +117,11 @@ impl ShareCommands {
         substitutions: &Substitutions,
         (user, requester): (Option<&Credentials>, &str),
     ) -> Self {
+        let as_user = |identity| CommandUser {
+            identity,
+            requester: requester.to_owned(),
+            is_guest: serves_guest(),
+        };
         let of_user = user.map(|Credentials { uid, gid, groups, .. }| Identity {
             uid: *uid,
             gid: *gid,
@@ -118,8 +133,7 @@ impl ShareCommands {
                 share: share.name.clone(),
                 parameter,
                 command: substitutions.shell_command(text, &share.path),
-                identity: identity.clone(),
-                requester: requester.to_owned(),
+                user: as_user(identity.clone()),
                 refuses,
             })
         };
@@ -134,8 +148,8 @@ impl ShareCommands {
         Self {
             before: before.into_iter().flatten().collect(),
             after: after.into_iter().flatten().collect(),
-            quotas: QuotaCommands::of(global, share, substitutions, (of_user.clone(), requester)),
-            free_space: FreeSpaceCommand::of(share, substitutions, (of_user, requester)),
+            quotas: QuotaCommands::of(global, share, substitutions, as_user(of_user.clone())),
+            free_space: FreeSpaceCommand::of(share, substitutions, as_user(of_user)),
         }
     }
 }

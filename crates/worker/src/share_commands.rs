@@ -77,9 +77,9 @@ impl Worker {
     }
 
     fn start_command(&mut self, command: ShareCommand) {
-        let ShareCommand { share, parameter, command: text, identity, requester, .. } = &command;
+        let ShareCommand { share, parameter, command: text, user, .. } = &command;
         debug!("share {share}: {parameter} starts");
-        match self.start_shell(text, (identity.as_ref(), &requester[..]), Output::Dropped) {
+        match self.start_shell(text, user, Output::Dropped) {
             Ok(shell) => {
                 let queue = &mut self.command_queue;
                 queue.last = queue.last.wrapping_add(1);
@@ -122,9 +122,12 @@ impl Worker {
 
     /// Refuses the tree connect that a command was for, if it must not fail and has.
     fn command_ended(&mut self, command: &ShareCommand, fault: Option<&str>) {
-        let ShareCommand { share, parameter, refuses, .. } = command;
+        let ShareCommand { share, parameter, refuses, user, .. } = command;
         let Some(fault) = fault else { return debug!("share {share}: {parameter} is done") };
-        warn!("share {share}: {parameter} has failed: {fault}");
+        match user.is_guest {
+            true => debug!("share {share}: {parameter} has failed: {fault}"),
+            false => warn!("share {share}: {parameter} has failed: {fault}"),
+        }
         if *refuses
             && let Some(Job { of: Event::Connect(it), .. }) = self.command_queue.jobs.pop_front()
         {

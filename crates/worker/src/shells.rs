@@ -1,7 +1,8 @@
 //! Commands of shares, which another process runs: a worker may execute nothing.
 
 use config::ShellCommand;
-use process::{CommandRequest, Identity, PassedCommand};
+use process::{CommandRequest, PassedCommand};
+use shares::share_commands::CommandUser;
 
 use super::event_loop::Worker;
 
@@ -22,15 +23,15 @@ impl Worker {
     pub(super) fn start_shell(
         &mut self,
         command: &ShellCommand,
-        (identity, requester): (Option<&Identity>, &str),
+        user: &CommandUser,
         output: Output,
     ) -> Result<PassedCommand, String> {
         // The socket is the server's.
-        if !self.store.revert_to_server() && identity.is_some() {
+        if !self.store.revert_to_server() && user.identity.is_some() {
             return Err("the server's rights are not there".to_owned());
         }
         let ShellCommand { script, variables } = command.clone();
-        let (identity, requester) = (identity.cloned(), requester.to_owned());
+        let CommandUser { identity, requester, .. } = user.clone();
         let keeps_output = output == Output::Kept;
         let request = CommandRequest { script, variables, identity, requester, keeps_output };
         PassedCommand::start(&self.settings.directories.lock, &request)

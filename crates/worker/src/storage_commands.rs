@@ -99,10 +99,10 @@ impl Worker {
         prepared: &Prepared,
         question: Question,
     ) -> Result<(), String> {
-        let Prepared { share, identity, requester, text } = prepared;
+        let Prepared { share, user, text } = prepared;
         let (parameter, object) = (question.argument.parameter(), question.argument.object());
         debug!("share {share}: {parameter} starts for {object}");
-        let shell = self.start_shell(text, (identity.as_ref(), requester), Output::Kept)?;
+        let shell = self.start_shell(text, user, Output::Kept)?;
         let commands = &mut self.storage_commands;
         commands.last = commands.last.wrapping_add(1);
         let (number, share) = (commands.last, share.clone());
@@ -150,7 +150,10 @@ impl Worker {
 
     fn storage_command_failed(&mut self, share: &str, question: Question, fault: &str) {
         let (parameter, object) = (question.argument.parameter(), question.argument.object());
-        warn!("share {share}: {parameter} has failed for {object}: {fault}");
+        match self.storage_commands.is_of_guest(question.root) {
+            true => debug!("share {share}: {parameter} has failed for {object}: {fault}"),
+            false => warn!("share {share}: {parameter} has failed for {object}: {fault}"),
+        }
         let nothing = question.argument.nothing();
         self.storage_command_answered(question, nothing);
     }

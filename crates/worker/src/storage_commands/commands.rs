@@ -4,11 +4,12 @@ use std::time::{Duration, Instant};
 
 use config::ShellCommand;
 use object::{FreeSpace, QuotaChange, QuotaSubject, RootId, ToldQuota};
-use process::{Identity, PassedCommand};
+use process::PassedCommand;
 use proto::{Reply, RequestId};
 use rustc_hash::FxHashMap;
 use shares::free_space::{self, FreeSpaceCommand};
 use shares::quota_commands::{self, QuotaCommands};
+use shares::share_commands::CommandUser;
 
 /// Time for which a command that has failed is not run again.
 const RETRY_TIME: Duration = Duration::from_secs(10);
@@ -69,9 +70,7 @@ pub(super) enum Answer {
 pub(super) struct Prepared {
     /// Name of the share, for the log.
     pub(super) share: String,
-    /// User to run it; none for that of the server.
-    pub(super) identity: Option<Identity>,
-    pub(super) requester: String,
+    pub(super) user: CommandUser,
     pub(super) text: ShellCommand,
 }
 
@@ -157,24 +156,25 @@ impl OfRoot {
     /// Returns the command for a question, if there is one.
     pub(super) fn prepare(&self, argument: &Argument) -> Option<Prepared> {
         let of_quotas = |text: Option<ShellCommand>| {
-            let QuotaCommands { share, identity, requester, .. } = self.quotas.as_ref()?;
-            Some((share, identity, requester, text?))
+            let QuotaCommands { share, user, .. } = self.quotas.as_ref()?;
+            Some((share, user, text?))
         };
-        let (share, identity, requester, text) = match argument {
+        let (share, user, text) = match argument {
             Argument::FreeSpace(path) => {
                 let command = self.free_space.as_ref()?;
-                let FreeSpaceCommand { share, identity, requester, .. } = command;
-                (share, identity, requester, command.for_argument(path))
+                let FreeSpaceCommand { share, user, .. } = command;
+                (share, user, command.for_argument(path))
             }
             Argument::Quota(subject) => of_quotas(self.quotas.as_ref()?.get(*subject))?,
             Argument::NewQuota(_, change) => of_quotas(self.quotas.as_ref()?.set(*change))?,
         };
-        Some(Prepared {
-            share: share.clone(),
-            identity: identity.clone(),
-            requester: requester.clone(),
-            text,
-        })
+        Some(Prepared { share: share.clone(), user: user.clone(), text })
+    }
+
+    fn is_of_guest(&self) -> bool {
+        let of_free_space = self.free_space.as_ref().map(|it| &it.user);
+        let user = of_free_space.or_else(|| self.quotas.as_ref().map(|it| &it.user));
+        user.is_some_and(|it| it.is_guest)
     }
 
     /// Time for which an answer is cached. An administrator who asks for the quota of a user sees
@@ -192,6 +192,11 @@ impl OfRoot {
 }
 
 impl StorageCommands {
+    /// Whether a tree connect is a guest's, or has ended.
+    pub(super) fn is_of_guest(&self, root: RootId) -> bool {
+        self.of_roots.get(&root).is_none_or(OfRoot::is_of_guest)
+    }
+
     /// Keeps the commands of a tree connect, if there are some.
     pub(crate) fn keep(
         &mut self,
