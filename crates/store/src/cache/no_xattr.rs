@@ -45,8 +45,12 @@ impl NoXattr {
         self.rows[index_of(hash.get(), self.rows.len())].contains(&Some(hash))
     }
 
-    /// Records that an object had no attributes after its status was `status`.
+    /// Records that an object had no attributes after its status was `status`. One without a birth
+    /// time is left out: small inodes of ext4 have no change times within a second either.
     pub(crate) fn keep(&mut self, status: &Statx) {
+        if times::birth(status).is_none() {
+            return;
+        }
         let hash = self.hash(status);
         if self.len >= self.rows.len() * ROW_LEN / 2 {
             self.grow();
@@ -93,7 +97,7 @@ mod tests {
     use std::fs;
     use std::os::fd::AsFd;
 
-    use rustix::fs::Statx;
+    use rustix::fs::{Statx, StatxFlags};
 
     use super::{NoXattr, OBJECTS_MAX, OBJECTS_MIN, ROW_LEN};
     use crate::sys::system;
@@ -107,6 +111,7 @@ mod tests {
 
     fn of(status: &Statx, number: u64, second: i64) -> Statx {
         let mut status = *status;
+        status.stx_mask |= StatxFlags::BTIME.bits();
         status.stx_ino = number;
         status.stx_ctime.tv_sec = second;
         status
@@ -121,6 +126,15 @@ mod tests {
         assert!(!cache.contains(&status(1, 2)) && !cache.contains(&status(2, 1)));
         cache.keep(&status(1, 2));
         assert!(cache.contains(&status(1, 2)));
+    }
+
+    #[test]
+    fn an_object_without_a_birth_time_is_not_remembered() {
+        let mut cache = NoXattr::default();
+        let mut small = status(1, 1);
+        small.stx_mask &= !StatxFlags::BTIME.bits();
+        cache.keep(&small);
+        assert!(!cache.contains(&small), "it may get an attribute in the same second");
     }
 
     #[test]

@@ -17,7 +17,6 @@ use crate::cache::file_caches::FileCaches;
 use crate::names::short_name;
 use crate::settings::RootSettings;
 use crate::sys::system;
-use crate::sys::times;
 use crate::sys::xattr::Xattrs;
 
 /// The root of a share.
@@ -76,9 +75,7 @@ impl Root {
     pub(crate) fn keep_without_xattrs(&self, status: &Statx) {
         let fd = self.directory.fd.as_fd();
         let is_here = Inode::of(status).device == self.directory.inode.device;
-        // Small inodes of ext4 have neither a birth time nor change times within a second.
-        let has_birth = times::birth(status).is_some();
-        if is_here && has_birth && *self.has_fine_times.get_or_init(|| system::has_fine_times(fd)) {
+        if is_here && *self.has_fine_times.get_or_init(|| system::has_fine_times(fd)) {
             self.files.no_xattr.borrow_mut().keep(status);
         }
     }
