@@ -217,6 +217,17 @@ impl FileRecord {
         found.map(|it| it.progress = DeletionProgress::Delegated).is_some()
     }
 
+    /// Adds a worker to the waiters of the record, until the deletions in progress have ended.
+    /// Without any it is notified at once. Returns whether the record has changed.
+    pub fn await_deletions(&mut self, worker: ServerId, notify: &mut WorkersToNotify) -> bool {
+        if self.deleters.is_empty() {
+            notify.add(worker);
+            return false;
+        }
+        self.wait(worker);
+        true
+    }
+
     /// True while a delegated deletion waits for its worker.
     #[must_use]
     pub fn has_delegated(&self) -> bool {

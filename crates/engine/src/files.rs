@@ -858,12 +858,28 @@ impl Files {
         select: impl Fn(&FileRecord, &OpenEntry) -> Option<T>,
     ) -> Result<Vec<(FileKey, T)>, Reject> {
         let mut found = Vec::new();
-        self.records
-            .for_each(&mut |file, record| {
-                let selected = record.opens.iter().filter_map(|open| select(&record, open));
-                found.extend(selected.map(|it| (file, it)));
-            })
-            .map_err(Reject::Records)?;
+        self.visit(|file, record| {
+            let selected = record.opens.iter().filter_map(|open| select(record, open));
+            found.extend(selected.map(|it| (file, it)));
+        })?;
         Ok(found)
+    }
+
+    /// Passes the records of all files to `see`, without a lock.
+    ///
+    /// # Errors
+    /// If the records cannot be read.
+    pub fn visit(&self, mut see: impl FnMut(FileKey, &FileRecord)) -> Result<(), Reject> {
+        self.records.for_each(&mut |file, record| see(file, &record)).map_err(Reject::Records)
+    }
+
+    /// Has this worker check the file once no deletion of it is in progress any more. The caller
+    /// suspends its request ([`Files::wait`]).
+    ///
+    /// # Errors
+    /// If the record cannot be read or kept.
+    pub fn await_deletions(&mut self, file: FileKey) -> Result<(), Reject> {
+        let own = self.worker;
+        self.change(file, |record, notify| ((), record.await_deletions(own, notify)))
     }
 }

@@ -4,10 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use arbitration::{
-    Caching, FileKey, FileRecord, OpenEntry, OpenFacts, OpenId, ShareMode, conflict,
-};
+use arbitration::{Caching, Deleter, FileKey, FileRecord, OpenEntry, OpenId, ShareMode, conflict};
 use dtyp::AccessMask;
+use engine::files::Files;
 use engine::scope::InTree;
 use model::file_key::key;
 use model::reject::Reject;
@@ -19,9 +18,10 @@ use object::path::join;
 /// name: otherwise a client could delay it without end, by one open after the other.
 #[derive(Debug, Default)]
 pub struct AskedToClose {
-    /// File of an open that is asked to close now.
+    /// File of an open that is asked to close now, or of a deletion in progress.
     pub(super) file: FileKey,
-    /// Time after which nobody else beneath the renamed directory is asked; set with the first.
+    /// Time after which nothing else beneath the renamed directory is waited for; set with the
+    /// first.
     until: Option<Duration>,
     /// Opens beneath the renamed directory, once asked.
     beneath: Option<Vec<OpenId>>,
@@ -45,18 +45,23 @@ const ADDING: ShareMode = ShareMode {
     share_delete: false,
 };
 
-/// Checks that all opens of the file share its deletion, and that no stream of it is open.
-pub(super) fn verify_alone(scope: &mut InTree<'_>) -> Result<(), Reject> {
+/// Checks that all opens of the file share its deletion, and that no stream of it is open. Returns
+/// whether the deletion of a stream has to end first: that finds it by the file's name.
+pub(super) fn verify_alone(
+    scope: &mut InTree<'_>,
+    asked: &mut AskedToClose,
+) -> Result<bool, Reject> {
     let open = scope.open()?;
     let volatile = open.file_id.volatile;
     let file = open.file()?;
     let identity = file.identity;
     let is_stream = file.path.stream().is_some();
-    let files = &scope.globals.files;
+    let files = &mut scope.globals.files;
     let id = files.open_id(volatile);
-    let (is_excluded, has_streams) = files.read(key(identity), |record| {
+    let (is_excluded, has_streams, has_deletions) = files.read(key(identity), |record| {
         let has_streams = record.has_other_streams_open(identity.stream);
-        (record.conflicts(id, identity.stream, DELETING), has_streams)
+        let is_excluded = record.conflicts(id, identity.stream, DELETING);
+        (is_excluded, has_streams, !record.deleters.is_empty())
     })?;
     if is_excluded {
         return Err(Reject::SharingViolation);
@@ -64,14 +69,43 @@ pub(super) fn verify_alone(scope: &mut InTree<'_>) -> Result<(), Reject> {
     if has_streams && !is_stream {
         return Err(Reject::StreamsOpen);
     }
-    Ok(())
+    if has_deletions {
+        asked.await_deletions(files, key(identity), Reject::StreamsOpen)?;
+    }
+    Ok(has_deletions)
+}
+
+impl AskedToClose {
+    /// Has the request wait until the deletions of a file have ended, in which nobody has it open:
+    /// a new name above it would undo them. One whose storage or worker does not answer delays it
+    /// as long as a break; then `refusal` is the error.
+    fn await_deletions(
+        &mut self,
+        files: &mut Files,
+        file: FileKey,
+        refusal: Reject,
+    ) -> Result<(), Reject> {
+        if self.is_late(files) {
+            return Err(refusal);
+        }
+        files.await_deletions(file)?;
+        self.file = file;
+        Ok(())
+    }
+
+    /// True once the request has waited as long as a break may take, so that many of those that do
+    /// not answer do not take many times that.
+    fn is_late(&mut self, files: &Files) -> bool {
+        files.now() >= *self.until.get_or_insert_with(|| files.break_deadline())
+    }
 }
 
 /// Checks that nothing is open beneath a directory, except by clients to which paths mean as little
 /// as to the one that renames it. As by Windows, opens with cached handles are asked to close, one
 /// after the other; the result is then true. One that stays without caching refuses the rename, and
-/// one that came meanwhile does so once all others have closed. All together may take as long as a
-/// break.
+/// one that came meanwhile does so once all others have closed. Deletions of files beneath it that
+/// have no open any more are waited for, since they find their files by their paths. All together
+/// may take as long as a break.
 ///
 /// This reads the records of all files, each without a lock. An index of opens by directory would
 /// cost each CREATE and CLOSE an update for each directory of its path.
@@ -89,30 +123,43 @@ pub(super) fn clear_beneath(
     let is_posix = file.path.is_posix();
     let expects_lost_names =
         is_posix || scope.globals.expects_lost_names(scope.session.session_id, &share);
-    let beneath = |record: &FileRecord, it: &OpenEntry| {
+    let open_beneath = |record: &FileRecord, it: &OpenEntry| {
         // Only a path from the same folder gets the new name of the directory. That of a deletion
         // from another one would lead nowhere, and the file would stay.
         let may_lose_name = expects_lost_names
             && it.facts.expects_lost_names
             && is_within(it, &share)
             && !record.is_pending_by_other_path(it);
-        let is_beneath =
-            is_on_host_beneath(it, &directory) && record.keeps_its_name(it) && !may_lose_name;
+        let is_beneath = is_on_host_beneath((&it.facts.folder, &it.facts.path), &directory)
+            && record.keeps_its_name(it)
+            && !may_lose_name;
         // Who is away cannot close.
         let may_close =
             record.cache_of(it).state.contains(Caching::HANDLE) && !it.is_disconnected();
         is_beneath.then_some((it.id, may_close))
     };
+    let is_deleted_beneath =
+        |it: &Deleter| is_on_host_beneath((&it.requester.folder, &it.requester.path), &directory);
     let files = &mut scope.globals.files;
-    let found = files.find_opens(beneath)?;
+    let (mut found, mut deleted) = (Vec::new(), None);
+    files.visit(|file, record| {
+        let opens = record.opens.iter().filter_map(|it| open_beneath(record, it));
+        found.extend(opens.map(|it| (file, it)));
+        if record.deleters.iter().any(is_deleted_beneath) {
+            deleted = Some(file);
+        }
+    })?;
     let is_known = |id: &OpenId| asked.beneath.as_ref().is_none_or(|it| it.contains(id));
     let known: Vec<_> = found.iter().filter(|(_, (id, _))| is_known(id)).collect();
     let Some(&&(file, (first, _))) = known.first() else {
-        return if found.is_empty() { Ok(false) } else { Err(Reject::OpenBeneath) };
+        if !found.is_empty() {
+            return Err(Reject::OpenBeneath);
+        }
+        let Some(file) = deleted else { return Ok(false) };
+        asked.await_deletions(files, file, Reject::OpenBeneath)?;
+        return Ok(true);
     };
-    // As long as one that does not answer may delay it, so that many do not take many times that.
-    let is_late = files.now() >= *asked.until.get_or_insert_with(|| files.break_deadline());
-    let may_close = !is_late && known.iter().all(|(_, (_, may_close))| *may_close);
+    let may_close = !asked.is_late(files) && known.iter().all(|(_, (_, may_close))| *may_close);
     if !may_close || !files.break_conflicting_handles(file, &|it| it.id == first)? {
         return Err(Reject::OpenBeneath);
     }
@@ -127,10 +174,9 @@ fn is_within(entry: &OpenEntry, share: &Share) -> bool {
     entry.facts.folder == share.folder.as_str()
 }
 
-/// True if the file is beneath this directory of the host, through whatever share it was opened: a
-/// folder may have several, and that of one may be in that of another.
-fn is_on_host_beneath(entry: &OpenEntry, directory: &str) -> bool {
-    let OpenFacts { folder, path, .. } = &entry.facts;
+/// True if the path of a share's folder is beneath this directory of the host, through whatever
+/// share the file was opened: a folder may have several, and that of one may be in that of another.
+fn is_on_host_beneath((folder, path): (&str, &str), directory: &str) -> bool {
     let separator = (!folder.is_empty()).then_some(b'/');
     let path = path.bytes().map(|byte| if byte == b'\\' { b'/' } else { byte });
     let mut path = folder.bytes().chain(separator).chain(path);

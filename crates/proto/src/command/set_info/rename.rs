@@ -45,8 +45,9 @@ pub(super) fn start(
         asked.file = key(identity);
         return Ok(Step::Suspend(Pending::AskedToClose(Box::new(asked))));
     }
-    name_conflicts::verify_alone(&mut scope)?;
-    if name_conflicts::clear_beneath(&mut scope, &mut asked)? {
+    if name_conflicts::verify_alone(&mut scope, &mut asked)?
+        || name_conflicts::clear_beneath(&mut scope, &mut asked)?
+    {
         return Ok(Step::Suspend(Pending::AskedToClose(Box::new(asked))));
     }
     find_directory(scope, NewName { asked, ..wanted })

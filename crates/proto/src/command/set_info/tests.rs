@@ -10,10 +10,14 @@ use dtyp::fscc::{
 use dtyp::name_expression::NameExpression;
 use dtyp::{AccessMask, FileAttributes, FileTime, NtStatus, SecurityDescriptor};
 use engine::effect::Effect;
+use engine::files::BREAK_TIMEOUT;
+use model::now::Now;
 use model::reject::Reject;
+use model::request_id::RequestId;
 use object::{Metadata, ObjectOp, ObjectPath, ObjectReply, ObjectResult};
 use testkit::Outcome;
 use trace::Reason;
+use wire::close::CloseRequest;
 use wire::create::{CreateOptions, ShareAccess};
 use wire::query_info::InfoType;
 use wire::set_info::{SetInfoRequest, SetInfoResponse};
@@ -503,6 +507,83 @@ mod rename {
         assert_eq!(outcome(&mut scene), Reason::OpenBeneath);
         scene.close(beneath);
         succeed(&mut scene, directory, "d");
+    }
+
+    /// Closes an open that deletes its file. Returns the request, for which the store has not yet
+    /// closed the file.
+    fn begin_deletion(scene: &mut Scene, file_id: FileId) -> Option<RequestId> {
+        // Its response has the credits for two requests at a time.
+        let other = scene.open("other");
+        scene.close(other);
+        scene.delete_on_close(file_id);
+        scene.send(Command::CLOSE, &CloseRequest { file_id, ..CloseRequest::default() });
+        let (id, op) = scene.op();
+        assert!(matches!(op, ObjectOp::Close { unlink: true, .. }), "{op:?}");
+        id
+    }
+
+    /// Replies in place of the store that the file is deleted, and takes the response to the close.
+    fn end_deletion(scene: &mut Scene, id: Option<RequestId>) {
+        scene.reply(id, Ok(ObjectReply::Done));
+        let closed = scene.receive().expect("a close is answered");
+        assert_eq!(closed.header.command, Command::CLOSE);
+    }
+
+    /// The deletion may be carried out by path: the name beneath the old one would stay.
+    #[test]
+    fn a_directory_stays_until_deletions_beneath_it_have_ended() {
+        let mut scene = Scene::new();
+        let directory = scene.open_directory("a\\b");
+        let beneath = scene.open("a\\b\\c\\file");
+        let deletion = begin_deletion(&mut scene, beneath);
+        send(&mut scene, directory, "d", false);
+        assert!(scene.server.poll_effect().is_none() && scene.receive().is_none());
+        end_deletion(&mut scene, deletion);
+        find_directory(&mut scene);
+        let op = store_says(&mut scene, Ok(ObjectReply::Renamed(path("d"))));
+        assert!(matches!(op, ObjectOp::Rename { .. }), "{op:?}");
+        assert_eq!(outcome(&mut scene), NtStatus::SUCCESS);
+    }
+
+    #[test]
+    fn a_deletion_beneath_a_directory_delays_its_rename_no_longer_than_a_break() {
+        let mut scene = Scene::new();
+        let directory = scene.open_directory("a\\b");
+        let beneath = scene.open("a\\b\\file");
+        begin_deletion(&mut scene, beneath);
+        send(&mut scene, directory, "d", false);
+        for (time, is_answered) in [(BREAK_TIMEOUT / 2, false), (BREAK_TIMEOUT, true)] {
+            scene.server.handle_timeout(Now { monotonic: time, ..Now::default() });
+            assert!(scene.server.poll_effect().is_none());
+            assert_eq!(
+                scene.receive().map(|it| it.reason),
+                is_answered.then_some(Reason::OpenBeneath)
+            );
+        }
+    }
+
+    #[test]
+    fn deletions_elsewhere_delay_no_rename() {
+        let mut scene = Scene::new();
+        let directory = scene.open_directory("a\\b");
+        let beside = scene.open("a\\bc\\file");
+        begin_deletion(&mut scene, beside);
+        succeed(&mut scene, directory, "d");
+    }
+
+    #[test]
+    fn a_file_stays_until_a_deletion_of_its_stream_has_ended() {
+        let mut scene = Scene::new();
+        let file = scene.open("file");
+        let stream = scene.open("file:stream");
+        let deletion = begin_deletion(&mut scene, stream);
+        send(&mut scene, file, "new", false);
+        assert!(scene.server.poll_effect().is_none() && scene.receive().is_none());
+        end_deletion(&mut scene, deletion);
+        find_directory(&mut scene);
+        let op = store_says(&mut scene, Ok(ObjectReply::Renamed(path("new"))));
+        assert!(matches!(op, ObjectOp::Rename { .. }), "{op:?}");
+        assert_eq!(outcome(&mut scene), NtStatus::SUCCESS);
     }
 
     #[test]
