@@ -289,6 +289,26 @@ fn a_directory_above_a_deleted_file_that_is_open_through_another_share_keeps_its
     server.stop();
 }
 
+/// The attack: a client that may only look the file up closes it last, in a folder whose name has
+/// other characters on disk.
+#[test]
+fn a_deletion_below_a_folder_with_mapped_characters_is_not_undone_by_the_last_close() {
+    let mappings = "vfs objects = catia\ncatia:mappings = 0x3a:0xf022";
+    let server = Setup::new().share("data", mappings).start();
+    let folder = server.share_path("data");
+    make(&folder, "s:ub/f", "gone");
+    let name = "s\u{f022}ub\\f";
+    let mut other = connect_as(&server, "data", OTHER_USER);
+    let attributes = open(&mut other, Purpose::Stat, name).expect("anybody may look");
+    mark_and_close(&mut server.connect("data", Protection::Signed), name);
+    let renamer = server.client().user(OTHER_USER, PASSWORD);
+    renamer.run("data", &["rename s\u{f022}ub moved"]).fails("NT_STATUS_ACCESS_DENIED");
+    close(&mut other, attributes).expect("it is open");
+    wait_until(|| !folder.join("s:ub/f").exists(), || server.log());
+    renamer.run("data", &["rename s\u{f022}ub moved"]).succeeds();
+    server.stop();
+}
+
 /// Nobody can tell whether it had a recycle bin.
 #[test]
 fn a_file_stays_if_the_share_in_which_it_was_deleted_is_gone() {

@@ -235,10 +235,7 @@ impl Globals {
     pub(crate) fn remove(&mut self, file: FileKey, deleter: Deleter, close: ByClose) {
         let Deleter { mark, requester, .. } = deleter;
         let Requester { link, share, folder, path, is_posix, user } = requester;
-        let Ok(path) = ObjectPath::from_windows(&path, is_posix) else {
-            // A name that no client could have given.
-            return self.files.end_deletion(file, mark);
-        };
+        let path = ObjectPath::from_windows(&path, is_posix);
         let folder = ObjectPath::from_stored(folder, None);
         let audit = None;
         let removal = Removal { file, mark, link, share, folder, path, user, close, audit };

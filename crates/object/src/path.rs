@@ -158,16 +158,17 @@ impl ObjectPath {
         Ok(Self { path: components.join("/"), posix: true, ..Self::default() })
     }
 
-    /// Parses the result of [`ObjectPath::to_windows`], with the rules for POSIX names if
-    /// `is_posix`. A POSIX name with a `\` is split at it.
-    ///
-    /// # Errors
-    /// See [`PathError`].
-    pub fn from_windows(name: &str, is_posix: bool) -> Result<Self, PathError> {
-        match is_posix {
-            true => Self::parse_posix(name),
-            false => Self::parse(name),
-        }
+    /// Returns the path of which [`ObjectPath::to_windows`] has made `name`, for an object that was
+    /// opened by it: so nothing is refused. A POSIX name with a `\` is split at it.
+    #[must_use]
+    pub fn from_windows(name: &str, is_posix: bool) -> Self {
+        let last = name.rfind('\\').map_or(0, |at| at + 1);
+        let colon = name[last..].find(':').filter(|_| !is_posix).map(|at| last + at);
+        let (object, stream) = match colon {
+            Some(at) => (&name[..at], Some(name[at + 1..].to_owned())),
+            None => (name, None),
+        };
+        Self { path: object.replace('\\', "/"), stream, posix: is_posix, ..Self::default() }
     }
 
     /// Builds a path from valid components, such as names that the store listed.
@@ -418,6 +419,21 @@ mod tests {
         check("a\\.", Err(PathError::BadComponent));
         check("a\\.\\", Err(PathError::BadComponent));
         check(".", Err(PathError::BadComponent));
+    }
+
+    #[test]
+    fn a_path_is_had_from_its_form_for_clients_again() {
+        let stored = |path: &str, stream: Option<&str>| {
+            ObjectPath::from_stored(path.to_owned(), stream.map(str::to_owned))
+        };
+        for path in [stored("", None), stored("a/b", None), stored("a/b", Some("s"))] {
+            assert_eq!(ObjectPath::from_windows(&path.to_windows(), false), path);
+        }
+        let path = ObjectPath::parse_posix("a:b/c:d*").expect("a name");
+        assert_eq!(ObjectPath::from_windows(&path.to_windows(), true), path);
+        // As a share without short names shows it.
+        let path = stored("a:b/c*", Some("s"));
+        assert_eq!(ObjectPath::from_windows(&path.to_windows(), false), path);
     }
 
     #[test]

@@ -402,6 +402,25 @@ fn mapped_characters_are_others_on_disk() {
     assert!(share.host("e\"").exists());
 }
 
+/// Others find the file by that path: a deletion owner, a durable open, a rename above it.
+#[test]
+fn the_path_of_an_open_has_the_characters_of_clients_in_all_of_its_names() {
+    let mut share = Share::with(|settings| {
+        settings.character_mappings = store::CharacterMappings::parse("0x3a:0xf022");
+    });
+    share.local_directory("a:b/c:d");
+    share.local("a:b/c:d/f", "x");
+    let path = "a\u{f022}b\\c\u{f022}d\\f";
+    // The second time from a cache, and at last without regard to case.
+    for name in [path, path, "A\u{f022}B\\C\u{f022}D\\F"] {
+        let opened = share.try_open(name, |_| {}).expect("found");
+        assert_eq!(opened.path.to_windows(), path, "{name}");
+    }
+    let open = share.open_for(path, DELETE);
+    let new = "a\u{f022}b\\c\u{f022}d\\new";
+    assert_eq!(share.rename(open, new, false).as_deref(), Ok(new));
+}
+
 #[test]
 fn new_names_take_the_case_that_the_share_wants() {
     use store::NewCase;

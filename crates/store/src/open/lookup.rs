@@ -183,13 +183,13 @@ impl Store {
         let (now, from) = (Instant::now(), root.directory.fd.as_fd());
         let mut directory_paths = root.directory_paths.borrow_mut();
         if let Some((directory, status)) = directory_paths.find(from, path, now) {
-            return Ok(Parent { directory, path: path.to_owned(), status });
+            return Ok(Parent { directory, path: shown_path(root, path, exact), status });
         }
         let (directory, path) = match open_directory(root, path) {
             Ok(fd) => {
                 let resolved = self.intern_directory(fd)?;
                 directory_paths.keep(from, path, (&resolved.0, &resolved.1), now);
-                (resolved, path.to_owned())
+                (resolved, shown_path(root, path, exact))
             }
             Err(Errno::NOENT) if !exact => self.walk(root, path)?,
             Err(errno) => return Err(errno).during(Operation::Parent),
@@ -266,6 +266,16 @@ struct LastComponent<'n> {
     link_itself: bool,
     /// Flags to open the data of an ordinary file with.
     data_flags: Option<OFlags>,
+}
+
+/// The path of a directory as clients see it, of the one on disk by which they have named it. Of
+/// `exact` names no characters are mapped.
+fn shown_path(root: &Root, path: &str, exact: bool) -> String {
+    if exact || root.settings.character_mappings.is_empty() {
+        return path.to_owned();
+    }
+    let shown: Vec<_> = path.split('/').map(|name| root.shown(OsStr::new(name))).collect();
+    shown.join("/")
 }
 
 fn root_parent(root: &Root) -> Result<Parent, NtStatus> {

@@ -362,7 +362,7 @@ fn reopen(
     let share = &scope.tree.share;
     let open = OpenRequest {
         root,
-        path: path_of(&entry.facts)?,
+        path: path_of(&entry.facts),
         posix_mode: None,
         disposition: Disposition::Open,
         kind: RequestedKind::Any,

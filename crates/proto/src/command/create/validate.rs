@@ -144,8 +144,8 @@ pub(crate) fn parse_path(name: &str) -> Result<ObjectPath, Reject> {
 }
 
 /// Returns the path of an open from its file's record.
-pub(crate) fn path_of(facts: &OpenFacts) -> Result<ObjectPath, Reject> {
-    Ok(ObjectPath::from_windows(&facts.path, facts.is_posix)?)
+pub(crate) fn path_of(facts: &OpenFacts) -> ObjectPath {
+    ObjectPath::from_windows(&facts.path, facts.is_posix)
 }
 
 /// Parses the name of a CREATE with the POSIX extensions.
