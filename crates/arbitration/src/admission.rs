@@ -568,6 +568,9 @@ fn shares_reading(caching: Caching) -> bool {
 fn bytes_of(facts: &OpenFacts, before: Option<&OpenFacts>) -> usize {
     match before.is_some_and(|it| it.has_path_of(facts)) {
         true => OPEN_BYTES,
-        false => OPEN_BYTES + facts.share.len() + facts.folder.len() + facts.path.len(),
+        false => {
+            let on_disk = facts.path_on_disk.as_ref().map_or(0, String::len);
+            OPEN_BYTES + facts.share.len() + facts.folder.len() + facts.path.len() + on_disk
+        }
     }
 }

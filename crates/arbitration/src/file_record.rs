@@ -17,6 +17,7 @@ use dtyp::ServerId;
 use crate::byte_range::{ByteRange, ByteRangeLock, LockError};
 use crate::caching::{Cache, Caching};
 use crate::deletion::{Deleter, DeletionProgress, PendingDeletion};
+use crate::host_path::HostPath;
 use crate::lock_list::LockList;
 use crate::lock_sequences::LockSequence;
 use crate::open::{DurabilityKind, Holding, Lease, LeaseId, LeaseKey, OpenEntry, OpenId};
@@ -349,16 +350,22 @@ impl FileRecord {
     }
 
     /// Updates the path of opens by the old name of a renamed file, through all shares of the
-    /// `folder` that the paths begin at.
-    pub fn renamed(&mut self, folder: &str, old: &str, new: &str, notify: &mut WorkersToNotify) {
-        let by_old_name = |it: &&mut OpenEntry| it.facts.folder == folder && it.facts.path == old;
-        for entry in self.opens.iter_mut().filter(by_old_name) {
-            new.clone_into(&mut entry.facts.path);
-            notify.add(entry.id.worker);
+    /// folder that the paths begin at.
+    pub fn renamed(&mut self, old: HostPath<'_>, new: HostPath<'_>, notify: &mut WorkersToNotify) {
+        let is_old = |folder: &str, path: &str| folder == old.folder && path == old.path;
+        let on_disk = || new.on_disk.map(str::to_owned);
+        for entry in &mut self.opens {
+            let facts = &mut entry.facts;
+            if is_old(&facts.folder, &facts.path) {
+                new.path.clone_into(&mut facts.path);
+                facts.path_on_disk = on_disk();
+                notify.add(entry.id.worker);
+            }
         }
         let requesters = self.delete_pending.iter_mut().filter_map(|it| it.requester.as_mut());
-        for requester in requesters.filter(|it| it.folder == folder && it.path == old) {
-            new.clone_into(&mut requester.path);
+        for requester in requesters.filter(|it| is_old(&it.folder, &it.path)) {
+            new.path.clone_into(&mut requester.path);
+            requester.path_on_disk = on_disk();
         }
     }
 

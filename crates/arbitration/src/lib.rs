@@ -12,6 +12,7 @@ pub mod byte_range;
 pub mod caching;
 pub mod deletion;
 pub mod file_record;
+pub mod host_path;
 pub mod lock_list;
 pub mod lock_sequences;
 pub mod open;
@@ -29,6 +30,7 @@ pub use deletion::{Deleter, DeletionProgress, PendingDeletion, REQUESTER_BYTES_M
 pub use file_record::{
     Closed, FILE_BYTES_MAX, FILE_OPENS_MAX, FileRecord, FileWord, WorkersToNotify,
 };
+pub use host_path::HostPath;
 pub use lock_list::{LOCKS_MAX, LOCKS_OF_OPEN_MAX, LockList};
 pub use lock_sequences::{LOCK_SEQUENCES_MAX, LockSequence, LockSequences};
 pub use open::{

@@ -5,6 +5,7 @@ use std::time::Duration;
 use dtyp::{FileTime, Guid, ServerId};
 
 use crate::caching::{Cache, Caching};
+use crate::host_path::HostPath;
 use crate::lock_sequences::LockSequences;
 use crate::share_mode::ShareMode;
 
@@ -118,8 +119,11 @@ pub struct OpenFacts {
     pub share: String,
     /// Path of the share's root on the host.
     pub folder: String,
-    /// The path beneath the share, with `\`.
+    /// The path beneath the share as its clients see it, with `\`.
     pub path: String,
+    /// The path beneath the share on disk, with `/`, if that is another: with other characters, or
+    /// names that clients see as short ones only.
+    pub path_on_disk: Option<String>,
     /// True if a client with the POSIX extensions gave its names: they are literal, and no stream
     /// follows them.
     pub is_posix: bool,
@@ -138,7 +142,17 @@ impl OpenFacts {
     /// True if both opens were made by the same path of the same share.
     #[must_use]
     pub fn has_path_of(&self, other: &Self) -> bool {
-        self.path == other.path && self.share == other.share && self.folder == other.folder
+        self.path == other.path
+            && self.share == other.share
+            && self.folder == other.folder
+            && self.path_on_disk == other.path_on_disk
+    }
+
+    /// Path of the file on the host.
+    #[must_use]
+    pub fn host_path(&self) -> HostPath<'_> {
+        let on_disk = self.path_on_disk.as_deref();
+        HostPath { folder: &self.folder, path: &self.path, on_disk }
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use dtyp::Sid;
 
+use crate::host_path::HostPath;
 use crate::open::OpenEntry;
 
 /// Highest number of groups, by ids and by SIDs, that a record keeps of a user. Each request for
@@ -27,8 +28,10 @@ pub struct Requester {
     pub share: String,
     /// Path of the share's root on the host.
     pub folder: String,
-    /// The path beneath the share, with `\`.
+    /// The path beneath the share as its clients see it, with `\`.
     pub path: String,
+    /// The path on disk, as [`crate::OpenFacts::path_on_disk`].
+    pub path_on_disk: Option<String>,
     /// True for POSIX names, as [`crate::OpenFacts::is_posix`].
     pub is_posix: bool,
     /// User of the open; `None` if that open ended without its worker, and nobody knows the user.
@@ -85,14 +88,23 @@ impl Requester {
             share: facts.share.clone(),
             folder: facts.folder.clone(),
             path: facts.path.clone(),
+            path_on_disk: facts.path_on_disk.clone(),
             is_posix: facts.is_posix,
             user,
         }
     }
 
+    /// Path of the file on the host.
+    #[must_use]
+    pub fn host_path(&self) -> HostPath<'_> {
+        let on_disk = self.path_on_disk.as_deref();
+        HostPath { folder: &self.folder, path: &self.path, on_disk }
+    }
+
     /// Returns the bytes that it takes in a record, about.
     pub(crate) fn bytes(&self) -> usize {
-        let path = self.share.len() + self.folder.len() + self.path.len();
+        let on_disk = self.path_on_disk.as_ref().map_or(0, String::len);
+        let path = self.share.len() + self.folder.len() + self.path.len() + on_disk;
         PARTS_BYTES + path + self.user.as_ref().map_or(0, |it| it.bytes())
     }
 

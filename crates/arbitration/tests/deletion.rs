@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use arbitration::{
     Admission, AdmissionRequest, Caching, DeletionProgress, Durability, DurabilityKind, FileRecord,
-    Holding, LockSequences, OpenFacts, OpenId, Refusal, RequestedCaching, RequestingUser,
+    Holding, HostPath, LockSequences, OpenFacts, OpenId, Refusal, RequestedCaching, RequestingUser,
     ShareMode, Standing, WorkersToNotify,
 };
 use dtyp::{AccessMask, Guid, ServerId};
@@ -281,9 +281,13 @@ fn a_renamed_file_is_deleted_by_its_new_name() {
     let mut notify = WorkersToNotify::default();
     let id = OpenId { worker: DEAD, number: 1 };
     record.request_deletion(id, None, None);
-    record.renamed("srv/other", "folder\\file", "folder\\other", &mut notify);
-    record.renamed("srv/data", "folder\\file", "folder\\new", &mut notify);
+    let at = |folder, path| HostPath { folder, path, on_disk: None };
+    let (old, other) = (at("srv/other", "folder\\file"), at("srv/other", "folder\\other"));
+    record.renamed(old, other, &mut notify);
+    let new = HostPath { on_disk: Some("folder/on disk"), ..at("srv/data", "folder\\new") };
+    record.renamed(at("srv/data", "folder\\file"), new, &mut notify);
     record.relinked(LINK, LINK + 1);
     let requester = record.close(id, false, None, &mut notify).requester.expect("it is known");
     assert_eq!((requester.link, &*requester.path), (LINK + 1, "folder\\new"));
+    assert_eq!(requester.path_on_disk.as_deref(), Some("folder/on disk"));
 }

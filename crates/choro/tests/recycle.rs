@@ -309,6 +309,26 @@ fn a_deletion_below_a_folder_with_mapped_characters_is_not_undone_by_the_last_cl
     server.stop();
 }
 
+/// The attack: as above, by a share of the same folder that shows the directory by another name.
+#[test]
+fn a_directory_above_a_deleted_file_keeps_its_name_where_another_share_shows_another() {
+    let server = server_with_twin(Setup::new(), "mangled names = no");
+    let folder = server.share_path("data");
+    make(&folder, "CON/f", "gone");
+    let listing = server.client().run("plain", &["ls"]).succeeds();
+    let short = listing.split_whitespace().find(|it| it.contains('~'));
+    let name = format!("{}\\f", short.expect("no client may name it CON"));
+    let mut other = connect_as(&server, "plain", OTHER_USER);
+    let attributes = open(&mut other, Purpose::Stat, &name).expect("anybody may look");
+    mark_and_close(&mut server.connect("data", Protection::Signed), "CON\\f");
+    let renamer = server.client().user(OTHER_USER, PASSWORD);
+    renamer.run("data", &["rename CON moved"]).fails("NT_STATUS_ACCESS_DENIED");
+    close(&mut other, attributes).expect("it is open");
+    wait_until(|| !folder.join("CON/f").exists(), || server.log());
+    renamer.run("data", &["rename CON moved"]).succeeds();
+    server.stop();
+}
+
 /// Nobody can tell whether it had a recycle bin.
 #[test]
 fn a_file_stays_if_the_share_in_which_it_was_deleted_is_gone() {

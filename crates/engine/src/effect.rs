@@ -522,6 +522,7 @@ mod tests {
             granted_access: AccessMask::empty(),
             maximal_access: AccessMask::empty(),
             path: ObjectPath::parse(name).expect("a path"),
+            path_on_disk: None,
             parent: Some(FileIdentity { device: 1, inode: parent, ..FileIdentity::default() }),
             metadata: Metadata { identity, ..Metadata::default() },
         }

@@ -234,8 +234,12 @@ impl Globals {
     /// that is closed already: [MS-FSA] 2.1.5.5.
     pub(crate) fn remove(&mut self, file: FileKey, deleter: Deleter, close: ByClose) {
         let Deleter { mark, requester, .. } = deleter;
-        let Requester { link, share, folder, path, is_posix, user } = requester;
-        let path = ObjectPath::from_windows(&path, is_posix);
+        let Requester { link, share, folder, path, path_on_disk, is_posix, user } = requester;
+        let path = match path_on_disk.filter(|_| is_posix) {
+            // In POSIX names `\` is a character like any other.
+            Some(path) => ObjectPath::from_stored_posix(path),
+            None => ObjectPath::from_windows(&path, is_posix),
+        };
         let folder = ObjectPath::from_stored(folder, None);
         let audit = None;
         let removal = Removal { file, mark, link, share, folder, path, user, close, audit };

@@ -557,8 +557,9 @@ pub enum ObjectReply {
     Ranges(Vec<(u64, u64)>),
     /// The buffer, with the data appended.
     Read(BytesMut),
-    /// The object's path as it is stored now.
-    Renamed(ObjectPath),
+    /// The object's path as it is stored now, and the one on disk if that is another: see
+    /// [`Opened::path_on_disk`].
+    Renamed(ObjectPath, Option<String>),
     /// A security descriptor in self-relative form.
     Security(Vec<u8>),
     /// A REPARSE_DATA_BUFFER: [MS-FSCC] 2.1.2.2.

@@ -140,8 +140,10 @@ pub struct Opened {
     pub granted_access: AccessMask,
     /// All rights of the user on the object within those of the share, for `MxAc`.
     pub maximal_access: AccessMask,
-    /// Path as stored, with its case.
+    /// Path as stored, with its case, as clients see it.
     pub path: ObjectPath,
+    /// The path on disk, if it is another; without a stream.
+    pub path_on_disk: Option<String>,
     /// Parent directory; `None` for the root of a share.
     pub parent: Option<FileIdentity>,
     /// Metadata at the time of opening, without `ea_size`.

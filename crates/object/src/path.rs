@@ -177,6 +177,12 @@ impl ObjectPath {
         Self { path, stream, ..Self::default() }
     }
 
+    /// Builds a POSIX path from valid components.
+    #[must_use]
+    pub fn from_stored_posix(path: String) -> Self {
+        Self { path, posix: true, ..Self::default() }
+    }
+
     /// The components joined by `/`; empty for the root.
     #[must_use]
     pub fn as_str(&self) -> &str {

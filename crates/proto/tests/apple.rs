@@ -1,5 +1,6 @@
 //! The extensions of Apple's clients: the create context `AAPL` and its effect on listings.
 
+use arbitration::{FileRecord, FileRecords};
 use dtyp::ace::{Ace, AceFlags};
 use dtyp::acl::Acl;
 use dtyp::fscc::FileInformationClass;
@@ -334,6 +335,26 @@ fn a_directory_is_renamed_under_the_opens_of_apple_clients() {
         let gone = renamer.try_create(&Create::open(name)).outcome();
         assert_eq!(gone, NtStatus::OBJECT_NAME_NOT_FOUND, "deleted by its present name");
     }
+}
+
+/// Its path would stay as it is, and a deletion would find nothing there.
+#[test]
+fn a_directory_keeps_its_name_above_an_open_of_an_apple_client_by_another_name_of_it() {
+    let world = world();
+    let ([mut renamer, _holder], _) = two_clients(&world, true);
+    // As through a share of the same folder that shows the directory by another name.
+    let is_it = |record: &FileRecord| record.opens.iter().any(|it| it.facts.path == "folder\\f");
+    let (key, _) = world.files().into_iter().find(|(_, it)| is_it(it)).expect("it is open");
+    let mut rename_in_record = |record: &mut FileRecord| {
+        let facts = &mut record.opens[0].facts;
+        facts.path = "SHORT~1\\f".to_owned();
+        facts.path_on_disk = Some("folder/f".to_owned());
+        true
+    };
+    world.file_table().change(key, &mut rename_in_record).expect("memory has room");
+    let create = Create::directory("folder").access(AccessMask::FILE_ALL);
+    let directory = renamer.create(&create).file_id;
+    assert_eq!(rename(&mut renamer, directory, "renamed"), Reason::OpenBeneath);
 }
 
 /// The attack: a client that may only look the file up moves a directory above it before the last

@@ -429,9 +429,9 @@ impl Store {
                 self.read_security(open, information, nfs_entries).map(Reply::Security)
             }
             Op::ReadReparsePoint { open } => self.read_reparse_point(open).map(Reply::ReparsePoint),
-            Op::Rename { open, target, replace } => {
-                self.rename(open, &target, replace).map(Reply::Renamed)
-            }
+            Op::Rename { open, target, replace } => self
+                .rename(open, &target, replace)
+                .map(|(path, on_disk)| Reply::Renamed(path, on_disk)),
             Op::Relocate { open, path } => self.relocate(open, &path).map(done),
             Op::SetAllocation { open, size } => self.set_allocation(open, size).map(done),
             Op::SetBasic { open, basic } => self.set_basic(open, *basic).map(done),

@@ -421,6 +421,42 @@ fn the_path_of_an_open_has_the_characters_of_clients_in_all_of_its_names() {
     assert_eq!(share.rename(open, new, false).as_deref(), Ok(new));
 }
 
+/// Shares of one folder show names in different ways, and the engine compares those on disk.
+#[test]
+fn an_open_has_the_path_on_disk_where_clients_see_another() {
+    let mut share = Share::with(|settings| {
+        settings.character_mappings = store::CharacterMappings::parse("0x3a:0xf022");
+    });
+    for path in ["a:b/f", "a:b/x:y", "CON/f", "plain/f"] {
+        share.local_directory(path.split('/').next().expect("it has one"));
+        share.local(path, "x");
+    }
+    let short = share.names("").into_iter().find(|name| name.contains('~')).expect("of CON");
+    for (name, want) in [
+        ("a\u{f022}b\\f", Some("a:b/f")),
+        ("A\u{f022}B\\F", Some("a:b/f")),
+        ("a\u{f022}b\\x\u{f022}y", Some("a:b/x:y")),
+        (&format!("{short}\\f"), Some("CON/f")),
+        (&*short, Some("CON")),
+        ("plain\\f", None),
+        ("PLAIN\\F", None),
+        ("plain", None),
+        ("", None),
+    ] {
+        let opened = share.try_open(name, |request| request.desired_access = READ);
+        assert_eq!(opened.expect("found").path_on_disk.as_deref(), want, "{name}");
+    }
+    let open = share.open_for("plain\\f", DELETE);
+    for (target, want) in [("a\u{f022}b\\new", Some("a:b/new")), ("plain\\new", None)] {
+        let target = object::ObjectPath::parse(target).expect("a path");
+        let rename = object::ObjectOp::Rename { open, target: target.into(), replace: false };
+        let Ok(object::ObjectReply::Renamed(_, on_disk)) = share.run(rename) else {
+            panic!("not renamed")
+        };
+        assert_eq!(on_disk.as_deref(), want);
+    }
+}
+
 #[test]
 fn new_names_take_the_case_that_the_share_wants() {
     use store::NewCase;

@@ -155,12 +155,27 @@ fn renames_tell_names_apart_by_case() {
         let target = posix(target);
         share.run(ObjectOp::Rename { open: opened.open, target: target.into(), replace: false })
     };
-    let Ok(ObjectReply::Renamed(path)) = rename(&mut share, "name") else { panic!("not renamed") };
+    let Ok(ObjectReply::Renamed(path, None)) = rename(&mut share, "name") else {
+        panic!("not renamed")
+    };
     assert!(path.is_posix() && path.as_str() == "name");
     assert_eq!(share.content("Name"), "old");
-    let Ok(ObjectReply::Renamed(path)) = rename(&mut share, "a:b") else { panic!("not renamed") };
+    let Ok(ObjectReply::Renamed(path, None)) = rename(&mut share, "a:b") else {
+        panic!("not renamed")
+    };
     assert_eq!(path.as_str(), "a:b");
     assert!(share.host("a:b").exists());
+}
+
+/// In the record of a file `\` separates names: a deletion by that path would find nothing.
+#[test]
+fn an_open_by_a_name_with_a_backslash_has_its_path_on_disk() {
+    let mut share = Share::new();
+    share.local_directory("back\\slash");
+    for (name, is_other) in [("a:b", false), ("back\\slash/x", true)] {
+        let opened = create(&mut share, name, 0o644);
+        assert_eq!(opened.path_on_disk.as_deref(), is_other.then_some(name), "{name}");
+    }
 }
 
 /// As the Linux client sends `chmod`: a list with one entry, S-1-5-88-3-MODE.

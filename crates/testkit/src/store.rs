@@ -154,7 +154,7 @@ impl MemoryStore {
             }
             Op::SetBasic { open, basic } => self.set_basic(open, *basic).map(done),
             Op::Rename { open, target, replace } => {
-                self.rename(open, &target, replace).map(Reply::Renamed)
+                self.rename(open, &target, replace).map(|path| Reply::Renamed(path, None))
             }
             // Opens lead to nodes here, independent of names.
             Op::Relocate { open, .. } => self.node(open).map(|_| Reply::Done),

@@ -691,6 +691,7 @@ fn admit(
             share: share.name.clone(),
             folder: share.folder.as_str().to_owned(),
             path: opened.path.to_windows(),
+            path_on_disk: opened.path_on_disk.clone(),
             is_posix: opened.path.is_posix(),
             expects_lost_names,
             create_options: opening.create_options.bits(),

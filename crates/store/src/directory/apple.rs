@@ -40,7 +40,10 @@ impl Store {
         let path = opened.root.path_from_here(&opened.path).to_owned();
         let status = system::status_of(fd.as_fd()).during(Operation::List)?;
         let directory = self.directories.intern(fd, &status);
-        Ok(AppleReader { parent: Parent { directory, path, status }, streams: AppleNames::new() })
+        Ok(AppleReader {
+            parent: Parent { directory, path, path_on_disk: None, status },
+            streams: AppleNames::new(),
+        })
     }
 }
 

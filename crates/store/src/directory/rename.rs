@@ -44,12 +44,13 @@ impl Store {
         open: LocalOpen,
         target: &ObjectPath,
         replace: bool,
-    ) -> Result<ObjectPath, NtStatus> {
+    ) -> Result<(ObjectPath, Option<String>), NtStatus> {
         let opened = self.opens.get(open)?;
         let root = opened.root.clone();
         verify_here(&root)?;
         if opened.stream.is_some() {
-            return self.rename_stream(open, target, replace);
+            // The file keeps its path on disk, which nobody looks for by that of a stream.
+            return self.rename_stream(open, target, replace).map(|path| (path, None));
         }
         let Some(parent) = opened.parent.clone() else { return Err(NtStatus::ACCESS_DENIED) };
         if target.is_root() || target.stream().is_some() {
@@ -96,7 +97,9 @@ impl Store {
             // Windows and Samba regard a new name as a change, too.
             self.mark_changed(open)?;
         }
-        Ok(ObjectPath::from_stored(path, None).meant_as(target))
+        let path = ObjectPath::from_stored(path, None).meant_as(target);
+        let path_on_disk = new_parent.join_on_disk(new_name, &path);
+        Ok((path, path_on_disk))
     }
 
     /// Verifies that the target of the rename may be deleted. Without NT descriptors the kernel

@@ -4,8 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
-use object::ObjectKind;
 use object::path::join;
+use object::{ObjectKind, ObjectPath};
 use rustix::fs::{OFlags, Statx};
 
 use crate::cache::directories::{Directory, Inode};
@@ -18,6 +18,8 @@ pub(crate) struct Parent {
     pub(crate) directory: Rc<Directory>,
     /// Its path as clients see it.
     pub(crate) path: String,
+    /// Its path on disk, if that is another.
+    pub(crate) path_on_disk: Option<String>,
     pub(crate) status: Statx,
 }
 
@@ -30,6 +32,16 @@ impl Parent {
     /// The path of a name in it, as clients see it.
     pub(crate) fn join(&self, root: &Root, name: &OsStr) -> String {
         join(&self.path, &root.shown(name))
+    }
+
+    /// The path on disk of a name in it, if clients see another `path`. In one of theirs, `\`
+    /// separates names.
+    pub(crate) fn join_on_disk(&self, name: &OsStr, path: &ObjectPath) -> Option<String> {
+        let is_shown = self.path_on_disk.is_none()
+            && *name == *path.file_name()
+            && !path.as_str().contains('\\');
+        let parent = self.path_on_disk.as_ref().unwrap_or(&self.path);
+        (!is_shown).then(|| join(parent, &name.to_string_lossy()))
     }
 }
 

@@ -217,7 +217,11 @@ impl Store {
             stream = Some(name);
             stream_file = file.map(Arc::new);
         }
-        let path = root.path_in_share(path_here(root, request, &place, stream.as_ref()));
+        let path = path_here(root, request, &place, stream.as_ref());
+        // Nothing in a snapshot is renamed or deleted.
+        let here = place.parent.as_ref().filter(|_| root.snapshot.is_none());
+        let path_on_disk = here.and_then(|parent| parent.join_on_disk(&place.name, &path));
+        let path = root.path_in_share(path);
         let parent = place.parent.as_ref().map(|parent| parent.directory.inode.identity());
         let open = self.opens.insert(Open {
             root: root.clone(),
@@ -246,7 +250,16 @@ impl Store {
         });
         let lacks_xattrs = object.lacks_xattrs;
         self.keep_for_frame(Seen { open, metadata: metadata.clone(), lacks_xattrs });
-        Ok(Opened { open, created: is_new, granted_access, maximal_access, path, parent, metadata })
+        Ok(Opened {
+            open,
+            created: is_new,
+            granted_access,
+            maximal_access,
+            path,
+            path_on_disk,
+            parent,
+            metadata,
+        })
     }
 }
 

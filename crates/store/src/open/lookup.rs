@@ -183,9 +183,10 @@ impl Store {
         let (now, from) = (Instant::now(), root.directory.fd.as_fd());
         let mut directory_paths = root.directory_paths.borrow_mut();
         if let Some((directory, status)) = directory_paths.find(from, path, now) {
-            return Ok(Parent { directory, path: shown_path(root, path, exact), status });
+            let (path, path_on_disk) = shown_path(root, path, exact);
+            return Ok(Parent { directory, path, path_on_disk, status });
         }
-        let (directory, path) = match open_directory(root, path) {
+        let (directory, (path, path_on_disk)) = match open_directory(root, path) {
             Ok(fd) => {
                 let resolved = self.intern_directory(fd)?;
                 directory_paths.keep(from, path, (&resolved.0, &resolved.1), now);
@@ -195,10 +196,10 @@ impl Store {
             Err(errno) => return Err(errno).during(Operation::Parent),
         };
         let (directory, status) = directory;
-        Ok(Parent { directory, path, status })
+        Ok(Parent { directory, path, path_on_disk, status })
     }
 
-    fn walk(&mut self, root: &Root, path: &str) -> Result<(Resolved, String), NtStatus> {
+    fn walk(&mut self, root: &Root, path: &str) -> Result<(Resolved, PathsOf), NtStatus> {
         let mut directory = status_of_root(root)?;
         let mut stored = OsString::new();
         let mut shown = String::new();
@@ -214,7 +215,9 @@ impl Store {
             shown = join(&shown, &root.shown(&name));
             stored = join_stored(&stored, &name);
         }
-        Ok((directory, shown))
+        let on_disk = stored.to_string_lossy();
+        let on_disk = (on_disk != *shown).then(|| on_disk.into_owned());
+        Ok((directory, (shown, on_disk)))
     }
 
     fn intern_directory(&mut self, fd: OwnedFd) -> Result<Resolved, NtStatus> {
@@ -255,6 +258,9 @@ impl Store {
 /// A directory, and its status when it was opened.
 type Resolved = (Rc<Directory>, Statx);
 
+/// The path of a directory as clients see it, and the one on disk if that is another.
+type PathsOf = (String, Option<String>);
+
 /// The last component of a path, with the options of its look-up.
 struct LastComponent<'n> {
     name: &'n str,
@@ -268,19 +274,21 @@ struct LastComponent<'n> {
     data_flags: Option<OFlags>,
 }
 
-/// The path of a directory as clients see it, of the one on disk by which they have named it. Of
-/// `exact` names no characters are mapped.
-fn shown_path(root: &Root, path: &str, exact: bool) -> String {
+/// The paths of a directory that a client has named by this one on disk. Of `exact` names no
+/// characters are mapped.
+fn shown_path(root: &Root, path: &str, exact: bool) -> PathsOf {
     if exact || root.settings.character_mappings.is_empty() {
-        return path.to_owned();
+        return (path.to_owned(), None);
     }
     let shown: Vec<_> = path.split('/').map(|name| root.shown(OsStr::new(name))).collect();
-    shown.join("/")
+    let shown = shown.join("/");
+    let on_disk = (shown != path).then(|| path.to_owned());
+    (shown, on_disk)
 }
 
 fn root_parent(root: &Root) -> Result<Parent, NtStatus> {
     let (directory, status) = status_of_root(root)?;
-    Ok(Parent { directory, path: String::new(), status })
+    Ok(Parent { directory, path: String::new(), path_on_disk: None, status })
 }
 
 fn status_of_root(root: &Root) -> Result<Resolved, NtStatus> {

@@ -325,7 +325,7 @@ impl Share {
     ) -> Result<String, NtStatus> {
         let target = ObjectPath::parse(target).expect("a path");
         match self.run(ObjectOp::Rename { open, target: target.into(), replace })? {
-            ObjectReply::Renamed(path) => Ok(path.to_windows()),
+            ObjectReply::Renamed(path, _) => Ok(path.to_windows()),
             other => panic!("a rename answers with {other:?}"),
         }
     }

@@ -19,7 +19,7 @@ use super::requester::{read_requester, write_requester};
 use crate::codec::{Block, Reader, RecordError, Writer, head_without_owner};
 
 /// Version of the encoding: to be raised whenever a field is added, removed or changed.
-const VERSION: u8 = 9;
+const VERSION: u8 = 10;
 
 /// First bytes of every record. Workers share a file, so its record has no owner.
 const HEAD: [u8; head_without_owner(VERSION).len()] = head_without_owner(VERSION);
@@ -218,24 +218,29 @@ fn encode_open(
         writer.text(&facts.folder)?;
         writer.text(&facts.path)?;
     }
+    let on_disk = facts.path_on_disk.as_deref().filter(|_| !is_as_before);
     let mut tail = Block::<17>::default();
-    tail.put([u8::from(facts.is_posix) | u8::from(facts.expects_lost_names) << 1]);
+    tail.put([flags_byte(&[facts.is_posix, facts.expects_lost_names, on_disk.is_some()])]);
     tail.put(facts.create_options.to_le_bytes());
     tail.put(facts.create_action.to_le_bytes());
     tail.put(facts.opened_at.0.to_le_bytes());
     writer.block(&tail);
-    Ok(())
+    on_disk.map_or(Ok(()), |it| writer.text(it))
 }
 
-/// Decodes the share, folder and path by which the file was opened.
+/// Decodes the share, folder and path by which the file was opened; and the path on disk, if it is
+/// that of the previous open.
 fn read_full_path(
     reader: &mut Reader<'_>,
     before: Option<&OpenFacts>,
-) -> Result<[String; 3], RecordError> {
+) -> Result<([String; 3], Option<String>), RecordError> {
     match (reader.bool()?, before) {
-        (true, Some(it)) => Ok([it.share.clone(), it.folder.clone(), it.path.clone()]),
+        (true, Some(it)) => {
+            let path = [it.share.clone(), it.folder.clone(), it.path.clone()];
+            Ok((path, it.path_on_disk.clone()))
+        }
         (true, None) => Err(RecordError::Value(1)),
-        (false, _) => Ok([reader.text()?, reader.text()?, reader.text()?]),
+        (false, _) => Ok(([reader.text()?, reader.text()?, reader.text()?], None)),
     }
 }
 
@@ -277,12 +282,9 @@ fn read_open(
         };
     let (link, client, app_instance_id) = (reader.u64()?, reader.guid()?, reader.guid()?);
     let (session_id, tree_id, persistent) = (reader.u64()?, reader.u32()?, reader.u64()?);
-    let [share, folder, path] = read_full_path(reader, before)?;
-    let posix = reader.u8()?;
-    if posix > 3 {
-        return Err(RecordError::Value(posix));
-    }
-    let facts = OpenFacts {
+    let ([share, folder, path], path_on_disk) = read_full_path(reader, before)?;
+    let [is_posix, expects_lost_names, has_other_on_disk] = reader.flags()?;
+    let mut facts = OpenFacts {
         link,
         client,
         app_instance_id,
@@ -292,12 +294,16 @@ fn read_open(
         share,
         folder,
         path,
-        is_posix: posix & 1 != 0,
-        expects_lost_names: posix & 2 != 0,
+        path_on_disk,
+        is_posix,
+        expects_lost_names,
         create_options: reader.u32()?,
         create_action: reader.u32()?,
         opened_at: reader.file_time()?,
     };
+    if has_other_on_disk {
+        facts.path_on_disk = Some(reader.text()?);
+    }
     Ok(OpenEntry { id, stream, mode, holding, delete_on_close, durability, evicted, facts })
 }
 

@@ -16,6 +16,8 @@ pub(super) fn write_requester(
     writer.text(&requester.share)?;
     writer.text(&requester.folder)?;
     writer.text(&requester.path)?;
+    writer.bool(requester.path_on_disk.is_some());
+    requester.path_on_disk.iter().try_for_each(|it| writer.text(it))?;
     writer.bool(requester.is_posix);
     writer.bool(requester.user.is_some());
     requester.user.as_deref().map_or(Ok(()), |user| write_user(writer, user))
@@ -27,6 +29,7 @@ pub(super) fn read_requester(reader: &mut Reader<'_>) -> Result<Requester, Recor
         share: reader.text()?,
         folder: reader.text()?,
         path: reader.text()?,
+        path_on_disk: if reader.bool()? { Some(reader.text()?) } else { None },
         is_posix: reader.bool()?,
         user: if reader.bool()? { Some(Arc::new(read_user(reader)?)) } else { None },
     })

@@ -101,8 +101,11 @@ fn user() -> RequestingUser {
 fn full() -> FileRecord {
     let mut record = FileRecord::default();
     let mut notify = WorkersToNotify::default();
-    record.admit(&mut ask(WORKER, 1, lease(3)), Some(durability()), &mut notify);
+    let mut holder = ask(WORKER, 1, lease(3));
+    holder.facts.path_on_disk = Some("d:r/file".to_owned());
+    record.admit(&mut holder, Some(durability()), &mut notify);
     let mut writer = ask(OTHER, 2, RequestedCaching::Oplock(Caching::BATCH));
+    writer.facts.path_on_disk = Some("d:r/file".to_owned());
     writer.stream = 5;
     record.admit(&mut writer, None, &mut notify);
     record.admit(&mut ask(OTHER, 3, RequestedCaching::Nothing), None, &mut notify);
@@ -121,6 +124,7 @@ fn full() -> FileRecord {
             share: "data".to_owned(),
             folder: "srv/data".to_owned(),
             path: "dir\\gone".to_owned(),
+            path_on_disk: Some("d:r/gone".to_owned()),
             is_posix: true,
             user: None,
         },

@@ -115,7 +115,16 @@ impl MemoryStore {
             inode: place.parent,
             ..FileIdentity::default()
         });
-        Ok(Opened { open, created, granted_access, maximal_access, path, parent, metadata })
+        Ok(Opened {
+            open,
+            created,
+            granted_access,
+            maximal_access,
+            path,
+            path_on_disk: None,
+            parent,
+            metadata,
+        })
     }
 
     /// Returns the symbolic link that a path leads to, if it should be followed.

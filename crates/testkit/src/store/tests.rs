@@ -125,7 +125,7 @@ fn a_rename_takes_the_opens_beneath_with_it() {
     let target = ObjectPath::parse("other").expect("a good path");
     let rename = ObjectOp::Rename { open: directory, target: target.into(), replace: false };
     let renamed = store.perform(NOW, rename);
-    assert!(matches!(renamed, Ok(ObjectReply::Renamed(path)) if path.as_str() == "other"));
+    assert!(matches!(renamed, Ok(ObjectReply::Renamed(path, None)) if path.as_str() == "other"));
     assert_eq!(close(&mut store, file, true), Ok(()));
     assert!(store.exists(RootId(0), "other"));
     assert!(!store.exists(RootId(0), "other/File"));

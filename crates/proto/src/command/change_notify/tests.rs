@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use arbitration::HostPath;
 use dtyp::name_expression::NameExpression;
 use dtyp::{AccessMask, NtStatus};
 use engine::change::{Change, ChangeKind};
@@ -440,7 +441,8 @@ fn rename_elsewhere(scene: &mut Scene, opened: &str, (old, new): (&str, &str)) {
     let files = &mut scene.server.inspect().globals.files;
     files
         .change(file, |record, notify| {
-            record.renamed(FOLDER, old, new, notify);
+            let at = |path| HostPath { folder: FOLDER, path, on_disk: None };
+            record.renamed(at(old), at(new), notify);
             ((), true)
         })
         .expect("memory has room");

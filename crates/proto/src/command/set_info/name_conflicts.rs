@@ -4,15 +4,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use arbitration::{Caching, Deleter, FileKey, FileRecord, OpenEntry, OpenId, ShareMode, conflict};
+use arbitration::{
+    Caching, Deleter, FileKey, FileRecord, HostPath, OpenEntry, OpenFacts, OpenId, ShareMode,
+    conflict,
+};
 use dtyp::AccessMask;
 use engine::files::Files;
 use engine::scope::InTree;
 use model::file_key::key;
 use model::reject::Reject;
-use model::share::Share;
 use object::FileIdentity;
-use object::path::join;
 
 /// Opens with cached handles whose clients have been asked to close them. Later ones refuse the new
 /// name: otherwise a client could delay it without end, by one open after the other.
@@ -119,18 +120,19 @@ pub(super) fn clear_beneath(
     if !file.is_directory || file.path.stream().is_some() {
         return Ok(false);
     }
-    let directory = join(share.folder.as_str(), file.path.as_str());
     let is_posix = file.path.is_posix();
+    let facts = facts_of_open(scope)?;
+    let directory = facts.host_path();
     let expects_lost_names =
         is_posix || scope.globals.expects_lost_names(scope.session.session_id, &share);
     let open_beneath = |record: &FileRecord, it: &OpenEntry| {
-        // Only a path from the same folder gets the new name of the directory. That of a deletion
-        // from another one would lead nowhere, and the file would stay.
+        // Only a path from the same folder, by the same name of the directory, gets its new one.
+        // That of a deletion by another one would lead nowhere, and the file would stay.
         let may_lose_name = expects_lost_names
             && it.facts.expects_lost_names
-            && is_within(it, &share)
+            && it.facts.host_path().moves_with(directory)
             && !record.is_pending_by_other_path(it);
-        let is_beneath = is_on_host_beneath((&it.facts.folder, &it.facts.path), &directory)
+        let is_beneath = it.facts.host_path().is_beneath(directory)
             && record.keeps_its_name(it)
             && !may_lose_name;
         // Who is away cannot close.
@@ -138,8 +140,7 @@ pub(super) fn clear_beneath(
             record.cache_of(it).state.contains(Caching::HANDLE) && !it.is_disconnected();
         is_beneath.then_some((it.id, may_close))
     };
-    let is_deleted_beneath =
-        |it: &Deleter| is_on_host_beneath((&it.requester.folder, &it.requester.path), &directory);
+    let is_deleted_beneath = |it: &Deleter| it.requester.host_path().is_beneath(directory);
     let files = &mut scope.globals.files;
     let (mut found, mut deleted) = (Vec::new(), None);
     files.visit(|file, record| {
@@ -168,36 +169,33 @@ pub(super) fn clear_beneath(
     Ok(true)
 }
 
-/// True if the file was opened in the same folder, perhaps through another share of it. A share may
-/// lead each user to another folder.
-fn is_within(entry: &OpenEntry, share: &Share) -> bool {
-    entry.facts.folder == share.folder.as_str()
-}
-
-/// True if the path of a share's folder is beneath this directory of the host, through whatever
-/// share the file was opened: a folder may have several, and that of one may be in that of another.
-fn is_on_host_beneath((folder, path): (&str, &str), directory: &str) -> bool {
-    let separator = (!folder.is_empty()).then_some(b'/');
-    let path = path.bytes().map(|byte| if byte == b'\\' { b'/' } else { byte });
-    let mut path = folder.bytes().chain(separator).chain(path);
-    directory.bytes().all(|byte| path.next() == Some(byte)) && path.next() == Some(b'/')
+/// Returns the facts of the open that the request uses, from its file's record: the path on disk is
+/// nowhere else.
+fn facts_of_open(scope: &mut InTree<'_>) -> Result<OpenFacts, Reject> {
+    let open = scope.open()?;
+    let (volatile, file) = (open.file_id.volatile, key(open.file()?.identity));
+    let files = &scope.globals.files;
+    let id = files.open_id(volatile);
+    let facts = files.read(file, |record| record.open(id).map(|it| it.facts.clone()))?;
+    facts.ok_or(Reject::NoSuchOpen)
 }
 
 /// Gives the opens beneath a renamed directory their new path.
 pub(super) fn rename_beneath(
     scope: &mut InTree<'_>,
-    share: &Share,
-    (old, new): (&str, &str),
+    old: HostPath<'_>,
+    new: HostPath<'_>,
 ) -> Result<(), Reject> {
-    let prefix = format!("{old}\\");
     let files = &mut scope.globals.files;
     let found = files.find_opens(|_, it| {
-        let rest = it.facts.path.strip_prefix(&prefix).filter(|_| is_within(it, share))?;
-        Some((it.facts.path.clone(), format!("{new}\\{rest}")))
+        let moved = it.facts.host_path().moved(old, new)?;
+        Some((it.facts.path.clone(), moved))
     })?;
-    for (file, (old, new)) in found {
+    for (file, (before, (path, on_disk))) in found {
+        let before = HostPath { path: &before, on_disk: None, ..old };
+        let after = HostPath { path: &path, on_disk: on_disk.as_deref(), ..new };
         files.change(file, |record, look| {
-            record.renamed(share.folder.as_str(), &old, &new, look);
+            record.renamed(before, after, look);
             ((), true)
         })?;
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arbitration::HostPath;
 use dtyp::fscc::FileRenameInformation;
 use dtyp::{AccessMask, NtStatus};
 use engine::change::{Change, ChangeKind};
@@ -12,6 +13,7 @@ use model::audit::AuditEvent;
 use model::caching::lease_name;
 use model::file_key::key;
 use model::reject::Reject;
+use model::share::Share;
 use object::{FileIdentity, ObjectOp, ObjectPath, ObjectReply};
 
 use super::name_conflicts::{self, AskedToClose};
@@ -201,10 +203,12 @@ pub(super) fn renamed(
     wanted: &NewName,
     reply: Reply,
 ) -> Result<Step<Pending>, Reject> {
-    let ObjectReply::Renamed(path) = reply.object()? else { panic!("{wanted:?} was asked for") };
+    let ObjectReply::Renamed(path, on_disk) = reply.object()? else {
+        panic!("{wanted:?} was asked for")
+    };
     let InTree { opens, globals, file_id, .. } = &mut scope;
     let open = file_id.and_then(|it| opens.get(&it.volatile)).ok_or(Reject::NoSuchOpen)?;
-    let root = open.share.root;
+    let (root, volatile) = (open.share.root, open.file_id.volatile);
     let share = Arc::clone(&open.share);
     let file = open.file()?;
     globals.audit_change(file, AuditEvent::Rename, Some(&path));
@@ -227,18 +231,25 @@ pub(super) fn renamed(
     let (old_name, new_name) = (old.to_windows(), path.to_windows());
     // A stream is renamed within its file, whose name stays.
     let renamed = || path.link(wanted.directory.or(parent), identity);
-    let links = (old.stream().is_none()).then(|| (link, renamed()));
-    scope.globals.files.change(key(identity), |record, notify| {
-        record.renamed(share.folder.as_str(), &old_name, &new_name, notify);
+    let is_stream = old.stream().is_some();
+    let links = (!is_stream).then(|| (link, renamed()));
+    let id = scope.globals.files.open_id(volatile);
+    let before = scope.globals.files.change(key(identity), |record, notify| {
+        let before = record.open(id).and_then(|it| it.facts.path_on_disk.clone());
+        let new = if is_stream { &before } else { &on_disk };
+        let new = path_in(&share, &new_name, new.as_deref());
+        record.renamed(path_in(&share, &old_name, None), new, notify);
         if let Some((from, to)) = links {
             record.relinked(from, to);
         }
-        ((), true)
+        (before, true)
     })?;
     if is_directory
         && (path.is_posix() || scope.globals.expects_lost_names(scope.session.session_id, &share))
     {
-        name_conflicts::rename_beneath(&mut scope, &share, (&old_name, &new_name))?;
+        let old = path_in(&share, &old_name, before.as_deref());
+        let new = path_in(&share, &new_name, on_disk.as_deref());
+        name_conflicts::rename_beneath(&mut scope, old, new)?;
     }
     for directory in [parent, wanted.directory].into_iter().flatten() {
         scope.globals.files.break_for_listing(directory, parent_lease);
@@ -248,6 +259,10 @@ pub(super) fn renamed(
         scope.globals.report(|| Change { root, path: old, is_directory, kind });
     }
     done()
+}
+
+fn path_in<'p>(share: &'p Share, path: &'p str, on_disk: Option<&'p str>) -> HostPath<'p> {
+    HostPath { folder: share.folder.as_str(), path, on_disk }
 }
 
 /// Replaces `old` by `new` in a path that equals `old` or lies below it.

@@ -458,7 +458,7 @@ mod rename {
     #[track_caller]
     fn succeed(scene: &mut Scene, file_id: FileId, name: &str) {
         send(scene, file_id, name, false);
-        let op = store_says(scene, Ok(ObjectReply::Renamed(path(name))));
+        let op = store_says(scene, Ok(ObjectReply::Renamed(path(name), None)));
         let ObjectOp::Rename { target, replace: false, .. } = op else { panic!("{op:?}") };
         assert_eq!((*target, outcome(scene)), (path(name), NtStatus::SUCCESS.into()));
     }
@@ -540,7 +540,7 @@ mod rename {
         assert!(scene.server.poll_effect().is_none() && scene.receive().is_none());
         end_deletion(&mut scene, deletion);
         find_directory(&mut scene);
-        let op = store_says(&mut scene, Ok(ObjectReply::Renamed(path("d"))));
+        let op = store_says(&mut scene, Ok(ObjectReply::Renamed(path("d"), None)));
         assert!(matches!(op, ObjectOp::Rename { .. }), "{op:?}");
         assert_eq!(outcome(&mut scene), NtStatus::SUCCESS);
     }
@@ -562,6 +562,18 @@ mod rename {
         }
     }
 
+    /// On some file systems both are one directory, and each client has its own spelling.
+    #[test]
+    fn a_directory_stays_while_something_is_open_beneath_it_in_another_case() {
+        let mut scene = Scene::new();
+        let directory = scene.open_directory("a\\B");
+        let beneath = scene.open("A\\b\\file");
+        send(&mut scene, directory, "d", false);
+        assert_eq!(outcome(&mut scene), Reason::OpenBeneath);
+        scene.close(beneath);
+        succeed(&mut scene, directory, "d");
+    }
+
     #[test]
     fn deletions_elsewhere_delay_no_rename() {
         let mut scene = Scene::new();
@@ -581,7 +593,7 @@ mod rename {
         assert!(scene.server.poll_effect().is_none() && scene.receive().is_none());
         end_deletion(&mut scene, deletion);
         find_directory(&mut scene);
-        let op = store_says(&mut scene, Ok(ObjectReply::Renamed(path("new"))));
+        let op = store_says(&mut scene, Ok(ObjectReply::Renamed(path("new"), None)));
         assert!(matches!(op, ObjectOp::Rename { .. }), "{op:?}");
         assert_eq!(outcome(&mut scene), NtStatus::SUCCESS);
     }
@@ -701,7 +713,7 @@ mod rename {
             let op = store_says(&mut scene, Ok(metadata("target", FileAttributes::ARCHIVE)));
             assert!(matches!(op, ObjectOp::Lookup { .. }));
             if !is_open {
-                let op = store_says(&mut scene, Ok(ObjectReply::Renamed(path("target"))));
+                let op = store_says(&mut scene, Ok(ObjectReply::Renamed(path("target"), None)));
                 assert!(matches!(op, ObjectOp::Rename { replace: true, .. }));
             }
             assert_eq!(outcome(&mut scene), want);
@@ -714,7 +726,7 @@ mod rename {
         let file_id = scene.open("file");
         send(&mut scene, file_id, "FILE", true);
         store_says(&mut scene, Ok(metadata("file", FileAttributes::ARCHIVE)));
-        store_says(&mut scene, Ok(ObjectReply::Renamed(path("FILE"))));
+        store_says(&mut scene, Ok(ObjectReply::Renamed(path("FILE"), None)));
         assert_eq!(outcome(&mut scene), NtStatus::SUCCESS);
     }
 
@@ -741,7 +753,7 @@ mod rename {
         send(&mut scene, file_id, "::$DATA", true);
         assert_eq!(outcome(&mut scene), Reason::StreamToFile);
         send(&mut scene, file_id, ":two:$DATA", true);
-        let op = store_says(&mut scene, Ok(ObjectReply::Renamed(path("file:two"))));
+        let op = store_says(&mut scene, Ok(ObjectReply::Renamed(path("file:two"), None)));
         let ObjectOp::Rename { target, .. } = op else { panic!("{op:?}") };
         assert_eq!((*target, outcome(&mut scene)), (path("file:two"), NtStatus::SUCCESS.into()));
         assert_eq!(scene.file(file_id).path, path("file:two"));
