@@ -3,7 +3,7 @@
 
 use dtyp::upcase::upcase;
 
-/// Path of a file: the folder of the share that it was opened through, and its path beneath that.
+/// Path of a file on the host, in two parts: folder of a share, and path beneath the share.
 #[derive(Clone, Copy, Debug)]
 pub struct HostPath<'p> {
     /// Path of the share's root on the host.
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_those_on_disk_whatever_clients_see() {
+    fn names_on_disk_are_compared_and_not_those_of_clients() {
         let file = at("srv/data", "CSHOFG~F\\f", Some("CON/f"));
         assert!(file.is_beneath(at("srv/data", "CON", None)));
         assert!(file.is_beneath(at("srv/data", "a\u{f022}b", Some("CON"))));

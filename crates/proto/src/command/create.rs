@@ -711,10 +711,16 @@ fn admit(
             Ok(Verdict::Granted(granted))
         }
         Admission::Wait => Ok(Verdict::MustWait),
-        Admission::Refused(Refusal::DeletePending) => Err(Reject::DeletePending),
-        Admission::Refused(Refusal::NotAvailable) => Err(Reject::FileNotAvailable),
-        Admission::Refused(Refusal::Sharing) => Err(Reject::SharingViolation),
-        Admission::Refused(Refusal::TooManyOpens) => Err(Reject::TooManyOpens),
+        Admission::Refused(refusal) => Err(reject_of(refusal)),
+    }
+}
+
+fn reject_of(refusal: Refusal) -> Reject {
+    match refusal {
+        Refusal::DeletePending => Reject::DeletePending,
+        Refusal::NotAvailable => Reject::FileNotAvailable,
+        Refusal::Sharing => Reject::SharingViolation,
+        Refusal::TooManyOpens => Reject::TooManyOpens,
     }
 }
 

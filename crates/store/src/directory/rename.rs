@@ -49,7 +49,7 @@ impl Store {
         let root = opened.root.clone();
         verify_here(&root)?;
         if opened.stream.is_some() {
-            // The file keeps its path on disk, which nobody looks for by that of a stream.
+            // The path of the file stays, also on disk.
             return self.rename_stream(open, target, replace).map(|path| (path, None));
         }
         let Some(parent) = opened.parent.clone() else { return Err(NtStatus::ACCESS_DENIED) };
