@@ -369,10 +369,10 @@ impl FileRecord {
         }
     }
 
-    /// True if another stream of the file is open.
+    /// True if another stream of the file is open, and its file must keep its name.
     #[must_use]
     pub fn has_other_streams_open(&self, stream: u64) -> bool {
-        self.opens.iter().any(|it| it.stream != stream && !it.is_disconnected())
+        self.opens.iter().any(|it| it.stream != stream && self.keeps_its_name(it))
     }
 
     /// Handles the loss of an open's connection: [MS-SMB2] 3.3.7.1. Returns true if the open stays;

@@ -201,6 +201,20 @@ fn a_name_of_posix_is_left_whole_and_a_stream_leaves_the_name_of_its_file() {
     }
 }
 
+/// Its deletion has the path of the file: after a rename it would find nothing.
+#[test]
+fn a_stream_that_goes_with_a_disconnected_open_keeps_the_name_of_its_file() {
+    for (delete_on_close, want) in [(true, true), (false, false)] {
+        let mut record = FileRecord::default();
+        let mut ask = AdmissionRequest { stream: 7, ..ask(DEAD, 1, delete_on_close) };
+        let mut notify = WorkersToNotify::default();
+        record.admit(&mut ask, Some(durability()), &mut notify);
+        assert!(record.disconnect(ask.id, 0, Duration::ZERO, &mut notify));
+        assert_eq!(record.has_other_streams_open(0), want);
+        assert!(!record.has_other_streams_open(7), "itself");
+    }
+}
+
 /// The path of the stream may lead to the same file through a link by then.
 #[test]
 fn a_deletion_of_a_stream_keeps_the_name_of_its_file() {
