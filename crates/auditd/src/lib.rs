@@ -14,7 +14,7 @@ mod socket;
 use std::time::Instant;
 
 use anyhow::Context;
-use confinement::ProcessKind;
+use confinement::{Place, ProcessKind};
 use messaging::{AuditEntries, Message, MessageKind};
 use process::arguments::Start;
 use process::{HelperProcess, Order, administration};
@@ -54,7 +54,8 @@ impl Auditd {
         let server_id = self.process.messaging.server_id();
         announce(&self.process.settings.directories.lock, SingleProcess::Auditd, server_id)
             .context("cannot tell workers of this process")?;
-        self.process.report_ready()?;
+        let records = self.outputs.folder().map(|it| (Place::AuditRecords, it.to_owned()));
+        self.process.report_ready(records.as_slice())?;
         loop {
             self.process.wait(self.outputs.retry_at())?;
             let is_ending = self.follow_orders();
@@ -73,7 +74,12 @@ impl Auditd {
                 Order::End => return true,
                 Order::Listen(_) => {}
                 Order::Reloaded(_) => {
-                    self.outputs.follow(self.process.settings.config.audit_outputs());
+                    let outputs = self.process.settings.config.audit_outputs();
+                    // This process may not write to another directory; its successor may.
+                    if outputs.file.as_ref().and_then(|it| it.parent()) != self.outputs.folder() {
+                        return true;
+                    }
+                    self.outputs.follow(outputs);
                 }
             }
         }

@@ -1,5 +1,6 @@
 //! The places that records go to: the file, a socket, and syslog.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use config::AuditOutputs;
@@ -58,6 +59,11 @@ impl Outputs {
         if config != self.config {
             *self = Self::new(config);
         }
+    }
+
+    /// Directory of the file: a successor follows a renamed one there.
+    pub(super) fn folder(&self) -> Option<&Path> {
+        self.config.file.as_ref()?.parent()
     }
 
     /// Time of the next call of [`Outputs::write`], if there is something to write.

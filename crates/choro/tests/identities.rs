@@ -91,6 +91,8 @@ fn an_administrator_has_a_name_and_a_home_of_their_own() {
         return;
     }
     let server = Setup::new()
+        // Homes of other accounts are no paths of workers.
+        .global("homes min uid = 1")
         .share("name", "path = %FOLDER/%u\nadmin users = daemon\nforce user =")
         .share("home", "path = %H\nadmin users = daemon\nforce user =")
         .start();

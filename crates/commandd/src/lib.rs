@@ -68,7 +68,7 @@ impl Commandd {
     /// # Errors
     /// The supervisor is gone, or the kernel cannot wait.
     pub fn run(&mut self) -> anyhow::Result<()> {
-        self.process.report_ready()?;
+        self.process.report_ready(&[])?;
         loop {
             let ready = self.process.wait(None)?;
             while let Some(order) = self.process.next_order() {

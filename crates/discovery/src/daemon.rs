@@ -80,6 +80,10 @@ impl Discoveryd {
             Announcement::of(&settings)?.context("the configuration announces nothing")?;
         let is_by_file = announcement.mdns && write_service_file(&announcement);
         rights::give_up()?;
+        // The library for multicast DNS starts a thread.
+        let ruleset = process::ruleset(&settings, ProcessKind::Discoveryd, false);
+        process::keep_to(ruleset.as_ref(), ProcessKind::Discoveryd);
+        drop(ruleset);
         let mdns = if announcement.mdns && !is_by_file {
             Mdns::new(&announcement).inspect_err(|error| warn!("{error:#}")).ok()
         } else {

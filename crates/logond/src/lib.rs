@@ -161,7 +161,7 @@ impl Logond {
         let server_id = self.process.messaging.server_id();
         announce(&self.process.settings.directories.lock, SingleProcess::Logond, server_id)
             .context("cannot tell workers of this process")?;
-        self.process.report_ready()?;
+        self.process.report_ready(&[])?;
         loop {
             let passwords = self.passwords.as_ref().and_then(Passwords::next_timeout);
             let ids = self.ids.as_ref().and_then(Ids::next_timeout);

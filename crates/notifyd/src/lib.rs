@@ -116,7 +116,7 @@ impl Notifyd {
     /// Serves until the supervisor ends it.
     pub fn run(&mut self) -> anyhow::Result<()> {
         self.page.begin(self.process.messaging.server_id());
-        self.process.report_ready()?;
+        self.process.report_ready(&[])?;
         loop {
             let retry = self.outbox.is_waiting().then(|| Instant::now() + RETRY);
             let work = (!self.work.is_idle()).then(Instant::now);

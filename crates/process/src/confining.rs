@@ -1,12 +1,18 @@
 //! Confinement of a process of the server, as the configuration has it.
 
+use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use config::Config;
-use confinement::{Mode, ProcessKind};
+use confinement::{Freedom, Mode, Place, ProcessKind, Ruleset};
+use messaging::TransportKind;
+use rustix::fs::{Mode as FileMode, OFlags};
 use settings::Settings;
+use settings::messaging_settings::messaging_settings;
 
 use crate::control::{ToSupervisor, WorkerEnd};
+use crate::fork::threads;
 
 /// Socket to the supervisor, for the report of a violation.
 static SUPERVISOR: OnceLock<WorkerEnd> = OnceLock::new();
@@ -28,8 +34,53 @@ pub fn give_up_capabilities(settings: &Settings, kind: ProcessKind) {
     }
 }
 
-/// Takes from this process the system calls that its kind does not need. A call outside the list
-/// ends it, and the supervisor learns which one it was. What the kernel cannot filter is left.
+/// Makes the rules for the paths and sockets of a kind, without the places of the configuration.
+/// `None` where none are wanted, or the kernel has none. Landlock logs no more than it forbids, so
+/// `choro:confinement = log` is without rules.
+#[must_use]
+pub fn ruleset(settings: &Settings, kind: ProcessKind, all_paths: bool) -> Option<Ruleset> {
+    if confinement_mode(&settings.config) != Mode::On {
+        return None;
+    }
+    let transport = messaging_settings(&settings.config.global).map(|it| it.kind);
+    // Without an answer there are no messages, either.
+    let signals = transport.is_ok_and(|it| it == TransportKind::Tdb);
+    let ruleset = Ruleset::new(kind, Freedom { all_paths, signals });
+    let warn = |error| tracing::warn!("paths of {} are not restricted: {error}", kind.name());
+    ruleset.map_err(warn).ok().flatten()
+}
+
+/// Makes all rules of a kind that reaches these places. One that does not exist is left out.
+#[must_use]
+pub fn ruleset_with(
+    settings: &Settings,
+    kind: ProcessKind,
+    places: &[(Place, PathBuf)],
+) -> Option<Ruleset> {
+    let ruleset = ruleset(settings, kind, false)?;
+    for (place, path) in places {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let opened = rustix::fs::open(path, flags, FileMode::empty());
+        let reached = opened.map_err(Into::into).and_then(|at| ruleset.reach(*place, at.as_fd()));
+        if let Err(error) = reached {
+            tracing::warn!("{} cannot reach {}: {error}", kind.name(), path.display());
+        }
+    }
+    Some(ruleset)
+}
+
+/// Takes from this process the paths and sockets that its rules do not have, before it has a second
+/// thread: a thread that is there already would keep them. What the kernel does not take stays.
+pub fn keep_to(ruleset: Option<&Ruleset>, kind: ProcessKind) {
+    debug_assert!(ruleset.is_none() || threads().is_ok_and(|it| it == 1), "{}", kind.name());
+    if let Some(Err(error)) = ruleset.map(Ruleset::restrict) {
+        tracing::warn!("paths and TCP of {} are not restricted: {error}", kind.name());
+    }
+}
+
+/// Takes from this process the system calls that its kind does not need, [`keep_to`] among them. A
+/// call outside the list ends it, and the supervisor learns which one it was. What the kernel
+/// cannot filter is left.
 pub fn confine(settings: &Settings, kind: ProcessKind, control: &WorkerEnd) {
     let mode = confinement_mode(&settings.config);
     let held = control.try_clone().and_then(|socket| {

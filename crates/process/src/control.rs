@@ -10,10 +10,10 @@
 //! 8  u128  value: depends on the kind, else zero
 //! ```
 //!
-//! and, for `Connection` alone, exactly one file descriptor. The peer's address is not sent: the
-//! socket has it. Both ends come from the same executable (`/proc/self/exe`), so another version is
-//! a fault and ends the worker. The kernel's socket buffer is the queue and bounds it; neither end
-//! ever blocks on the other.
+//! and, for `Connection` and `Log` alone, exactly one file descriptor. The peer's address is not
+//! sent: the socket has it. Both ends come from the same executable (`/proc/self/exe`), so another
+//! version is a fault and ends the worker. The kernel's socket buffer is the queue and bounds it;
+//! neither end ever blocks on the other.
 
 #[cfg(test)]
 mod tests;
@@ -43,12 +43,14 @@ const KIND_RELOAD: u16 = 2;
 const KIND_SHUTDOWN: u16 = 3;
 const KIND_WATCH_AGAIN: u16 = 4;
 const KIND_LOGONS_FAILED: u16 = 5;
-const KIND_LOG_RENAMED: u16 = 6;
+const KIND_LOG: u16 = 6;
 const KIND_PRIORITY: u16 = 7;
 const KIND_LOGONS_AGAIN: u16 = 8;
+const KIND_PATH_RULES: u16 = 9;
 const KIND_READY: u16 = 0x101;
 const KIND_FURTHER_USER: u16 = 0x102;
 const KIND_VIOLATION: u16 = 0x103;
+const KIND_LACKS_PATHS: u16 = 0x104;
 
 /// From the supervisor to a worker.
 #[derive(Debug)]
@@ -71,8 +73,13 @@ pub enum ToWorker {
     LogonsFailed,
     /// There is a new `logond`: send it the passwords that have no answer yet.
     LogonsAgain,
-    /// The log file was renamed: open another one.
-    LogRenamed,
+    /// Write the log to this file from now on.
+    Log(OwnedFd),
+    /// Answer to a worker without a rule for a path: [`ToSupervisor::LacksPaths`].
+    PathRules {
+        /// Workers that are started from now on may reach other paths.
+        are_newer: bool,
+    },
 }
 
 /// From a worker to the supervisor.
@@ -88,6 +95,11 @@ pub enum ToSupervisor {
     FurtherUser {
         /// Address of the client over that connection.
         address: IpAddr,
+    },
+    /// A client connects to a share whose directory has no rule in the worker.
+    LacksPaths {
+        /// Number of the rules that the worker has.
+        number: u64,
     },
     /// The process ends, as it has made a system call outside its list.
     Violation {
@@ -178,7 +190,10 @@ impl SupervisorEnd {
             ToWorker::Priority(Priority::Idle) => send(&self.0, KIND_PRIORITY, 1, None),
             ToWorker::LogonsFailed => send(&self.0, KIND_LOGONS_FAILED, 0, None),
             ToWorker::LogonsAgain => send(&self.0, KIND_LOGONS_AGAIN, 0, None),
-            ToWorker::LogRenamed => send(&self.0, KIND_LOG_RENAMED, 0, None),
+            ToWorker::PathRules { are_newer } => {
+                send(&self.0, KIND_PATH_RULES, u128::from(*are_newer), None)
+            }
+            ToWorker::Log(file) => send(&self.0, KIND_LOG, 0, Some(file.as_fd())),
         }
     }
 
@@ -197,7 +212,8 @@ impl SupervisorEnd {
                 let call = value.try_into().map_err(|_| "a value that is too large")?;
                 Ok(ToSupervisor::Violation { call })
             }
-            (KIND_READY | KIND_FURTHER_USER | KIND_VIOLATION, Some(_)) => {
+            (KIND_LACKS_PATHS, None) => Ok(ToSupervisor::LacksPaths { number: to_u64(value)? }),
+            (KIND_READY | KIND_FURTHER_USER | KIND_VIOLATION | KIND_LACKS_PATHS, Some(_)) => {
                 Err("a descriptor of a worker")
             }
             _ => Err("a kind that no worker sends"),
@@ -251,6 +267,9 @@ impl WorkerEnd {
                 };
                 send(&self.0, KIND_FURTHER_USER, address.to_bits(), None)
             }
+            ToSupervisor::LacksPaths { number } => {
+                send(&self.0, KIND_LACKS_PATHS, number.into(), None)
+            }
             // As in a signal handler: without memory for a descriptor.
             ToSupervisor::Violation { call } => {
                 let packet = packet(KIND_VIOLATION, call.into());
@@ -279,10 +298,16 @@ impl WorkerEnd {
             },
             (KIND_LOGONS_FAILED, None) => Ok(ToWorker::LogonsFailed),
             (KIND_LOGONS_AGAIN, None) => Ok(ToWorker::LogonsAgain),
-            (KIND_LOG_RENAMED, None) => Ok(ToWorker::LogRenamed),
+            (KIND_PATH_RULES, None) => match value {
+                0 => Ok(ToWorker::PathRules { are_newer: false }),
+                1 => Ok(ToWorker::PathRules { are_newer: true }),
+                _ => Err("an unknown answer about paths"),
+            },
+            (KIND_LOG, Some(file)) => Ok(ToWorker::Log(file)),
+            (KIND_LOG, None) => Err("a log without its file"),
             (
                 KIND_RELOAD | KIND_SHUTDOWN | KIND_WATCH_AGAIN | KIND_PRIORITY | KIND_LOGONS_FAILED
-                | KIND_LOGONS_AGAIN | KIND_LOG_RENAMED,
+                | KIND_LOGONS_AGAIN | KIND_PATH_RULES,
                 Some(_),
             ) => Err("a descriptor that nobody asked for"),
             _ => Err("a kind that no supervisor sends"),

@@ -126,7 +126,7 @@ const FIRST: c_uint = 3;
 
 /// Number of threads of this process: the folder has one link from each, one from its parent and
 /// its own.
-fn threads() -> io::Result<u64> {
+pub(crate) fn threads() -> io::Result<u64> {
     Ok(fs::metadata("/proc/self/task")?.nlink().saturating_sub(2))
 }
 

@@ -2,17 +2,18 @@
 //! messages, and the orders of the supervisor.
 
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::Context;
-use confinement::ProcessKind;
+use confinement::{Place, ProcessKind};
 use messaging::Messaging;
 use settings::Settings;
 use settings::messaging_settings::messaging_settings;
 use tracing::{debug, error, warn};
 
 use crate::arguments::Start;
-use crate::confining::{confine, give_up_capabilities};
+use crate::confining::{confine, give_up_capabilities, keep_to, ruleset_with};
 use crate::control::{Received, ToSupervisor, ToWorker, WorkerEnd};
 use crate::event_set::EventSet;
 use crate::log;
@@ -83,12 +84,16 @@ impl HelperProcess {
     }
 
     /// Tells the supervisor that workers can use the process, which is set up: from now on it makes
-    /// no system calls but those of its list.
+    /// no system calls but those of its list, and opens nothing but the server's files and these.
     ///
     /// # Errors
     /// The supervisor is gone.
-    pub fn report_ready(&self) -> anyhow::Result<()> {
+    pub fn report_ready(&self, places: &[(Place, PathBuf)]) -> anyhow::Result<()> {
         if let Some(kind) = self.kind {
+            let lock = (Place::LockDirectory, self.settings.directories.lock.clone());
+            let places: Vec<_> = places.iter().cloned().chain([lock]).collect();
+            let ruleset = ruleset_with(&self.settings, kind, &places);
+            keep_to(ruleset.as_ref(), kind);
             confine(&self.settings, kind, &self.control);
         }
         let unique_id = self.messaging.server_id().unique_id;
@@ -127,11 +132,7 @@ impl HelperProcess {
                 Ok(Received::Message(ToWorker::Connection(socket))) => {
                     return Some(Order::Listen(socket));
                 }
-                Ok(Received::Message(ToWorker::LogRenamed)) => {
-                    if let Err(error) = log::reopen(&self.settings) {
-                        warn!("cannot open the log, the old one stays in use: {error:#}");
-                    }
-                }
+                Ok(Received::Message(ToWorker::Log(file))) => log::continue_in(file),
                 Ok(Received::Message(message)) => debug!("{message:?} is not for {}", self.name),
                 Err(error) => {
                     // It may have been a socket that is to be served, for which no descriptor was
@@ -148,8 +149,8 @@ impl HelperProcess {
     fn reload(&mut self) -> Option<Settings> {
         match Settings::load(self.settings.source.clone()) {
             Ok(settings) => {
-                if let Err(error) = log::follow(&settings) {
-                    warn!("cannot open the log, the old one stays in use: {error:#}");
+                if let Err(error) = log::follow_without_file(&settings) {
+                    warn!("cannot change the log: {error:#}");
                 }
                 Some(std::mem::replace(&mut self.settings, settings))
             }

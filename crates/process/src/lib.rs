@@ -40,7 +40,9 @@ pub use confinement::priority::{
     Priority, is_normal_priority, nice_limit, set_process_priority, set_thread_priority,
     take_idle_priority,
 };
-pub use confining::{confine, confinement_mode, give_up_capabilities};
+pub use confining::{
+    confine, confinement_mode, give_up_capabilities, keep_to, ruleset, ruleset_with,
+};
 pub use deadline::{Deadline, deadline_signal};
 pub use event_set::EventSet;
 pub use exit::{Ending, exit_at_once};

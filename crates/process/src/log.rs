@@ -11,6 +11,7 @@ mod size;
 use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -77,19 +78,41 @@ pub fn start(settings: &Settings) -> anyhow::Result<()> {
 /// # Errors
 /// `log file` cannot be opened; lines go where they went before.
 pub fn follow(settings: &Settings) -> anyhow::Result<()> {
+    follow_level(settings)?;
+    open(settings)
+}
+
+/// Goes on logging as the settings now say, into the file that the supervisor has sent: it opens
+/// the file for all processes that may not open it themselves.
+///
+/// # Errors
+/// The level cannot be set.
+pub fn follow_without_file(settings: &Settings) -> anyhow::Result<()> {
+    if settings.log_file().is_none() {
+        output().file = None;
+    }
+    follow_level(settings)
+}
+
+fn follow_level(settings: &Settings) -> anyhow::Result<()> {
     if LEVEL.get().is_some() {
         set(configured(settings))?;
         limit_rate(settings.config.global.log_detail());
     }
-    open(settings)
+    Ok(())
 }
 
-/// Opens the log file again, after another process has renamed it.
+/// Returns another descriptor of the log file, for other processes; `None` for standard error.
 ///
 /// # Errors
-/// `log file` cannot be opened; lines go where they went before.
-pub fn reopen(settings: &Settings) -> anyhow::Result<()> {
-    open(settings)
+/// No descriptors are left.
+pub fn descriptor() -> io::Result<Option<OwnedFd>> {
+    output().file.as_ref().map(|file| Ok(file.try_clone()?.into())).transpose()
+}
+
+/// Goes on in a file that the supervisor has opened.
+pub fn continue_in(file: OwnedFd) {
+    output().file = Some(file.into());
 }
 
 /// Renames the log file to `NAME.old` and begins a new one, if it has more than `max log size`.

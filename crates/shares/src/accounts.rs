@@ -81,7 +81,7 @@ impl Accounts {
             domain: settings.config.global.workgroup.clone(),
             is_root: rustix::process::geteuid().is_root(),
             find_user: unix::find_user,
-            share_security: settings.directories.state.join(share_security::FILE_NAME),
+            share_security: share_security::path_of(&settings.directories.state),
         }
     }
 

@@ -1,7 +1,8 @@
 //! Shares that are added and removed by a command, or by an administrator over the network.
 //!
-//! They are in shares.conf in the `state directory`, which the configuration has to include. The
-//! configuration itself is the operator's: nothing here changes it.
+//! They are in shares.conf in the `state directory`, which the configuration has to include; that
+//! is a link to the file, which workers may replace (`shares_folder`). The configuration itself is
+//! the operator's: nothing here changes it.
 
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -17,7 +18,7 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 use settings::{Settings, Source, replace_file};
 use tracing::warn;
 
-use super::share_security;
+use super::{share_security, shares_folder};
 
 /// Name of the file in the state directory.
 const FILE_NAME: &str = "shares.conf";
@@ -117,6 +118,8 @@ pub struct AddedShares<'a> {
     settings: &'a Settings,
     path: PathBuf,
     text: String,
+    /// Directory of the file itself.
+    folder: PathBuf,
     _lock: File,
 }
 
@@ -161,10 +164,19 @@ impl<'a> AddedShares<'a> {
         let folder = &settings.directories.state;
         let made = DirBuilder::new().recursive(true).mode(STATE_MODE).create(folder);
         made.with_context(|| folder.display().to_string())?;
-        let lock = lock_file(folder)?;
+        let folder = Self::prepare_folder(folder)?;
+        let lock = lock_file(&folder)?;
         flock(&lock, operation).context("cannot lock the file of added shares")?;
         let (path, text) = Self::read(settings)?;
-        Ok(Self { settings, path, text, _lock: lock })
+        Ok(Self { settings, path, text, folder, _lock: lock })
+    }
+
+    /// Makes the directory of the files that are changed here, and returns it.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn prepare_folder(state: &Path) -> anyhow::Result<PathBuf> {
+        shares_folder::prepare(state, &[FILE_NAME, share_security::FILE_NAME])
     }
 
     /// Reads name and content of the file. It is always replaced as a whole, so this needs no lock.
@@ -284,7 +296,7 @@ impl<'a> AddedShares<'a> {
         name: &str,
         security: Option<&SecurityDescriptor>,
     ) -> Result<(), ChangeFault> {
-        let path = self.path.with_file_name(share_security::FILE_NAME);
+        let path = self.folder.join(share_security::FILE_NAME);
         share_security::write(&path, name, security).map_err(ChangeFault::Io)
     }
 
@@ -299,7 +311,7 @@ impl<'a> AddedShares<'a> {
         mut security: SecurityDescriptor,
     ) -> Result<(), ChangeFault> {
         if security.dacl.is_none() && !security.control.contains(Control::DACL_PRESENT) {
-            let path = self.path.with_file_name(share_security::FILE_NAME);
+            let path = self.folder.join(share_security::FILE_NAME);
             let old = share_security::read(&path, name).map_err(ChangeFault::Io)?;
             let old = old.unwrap_or_else(share_security::everyone);
             security.replace(SecurityInformation::DACL, old);
@@ -327,7 +339,7 @@ impl<'a> AddedShares<'a> {
         if text.len() > FILE_BYTES_MAX {
             return Err(ChangeFault::Unfit("the file of added shares is full"));
         }
-        let written = replace_file(&self.path, text.as_bytes(), FILE_MODE);
+        let written = replace_file(&self.folder.join(FILE_NAME), text.as_bytes(), FILE_MODE);
         let written = written.with_context(|| format!("cannot write {}", self.path.display()));
         written.map_err(ChangeFault::Io)
     }
@@ -602,7 +614,7 @@ mod tests {
     fn a_descriptor_without_a_dacl_changes_nobodys_rights() {
         let (_folder, settings) = site("");
         let shares = AddedShares::open(&settings).expect("ours");
-        let path = settings.directories.state.join(share_security::FILE_NAME);
+        let path = share_security::path_of(&settings.directories.state);
         let dacl_now = || share_security::read(&path, "films").expect("readable").map(|it| it.dacl);
         let owner = Some(Sid::administrators());
         let without = SecurityDescriptor { owner, ..SecurityDescriptor::default() };
@@ -622,7 +634,7 @@ mod tests {
     #[test]
     fn the_descriptor_of_an_operators_share_stays_when_an_added_one_of_its_name_goes() {
         let (_folder, settings) = site("");
-        let path = settings.directories.state.join(share_security::FILE_NAME);
+        let path = share_security::path_of(&settings.directories.state);
         let descriptor = || share_security::read(&path, "films").expect("readable");
         let films = NewShare { security: Some(only(7)), ..new(&settings, "films") };
         let remove = || {
@@ -648,7 +660,7 @@ mod tests {
         flock(&attack, FlockOperation::LockExclusive).expect("it is free");
         let shares = AddedShares::open_at_once(&settings).expect("nobody else changes shares");
         AddedShares::open_at_once(&settings).expect_err("somebody changes shares");
-        let lock = fs::metadata(state.join(super::LOCK_NAME)).expect("it is there");
+        let lock = fs::metadata(state.join("shares").join(super::LOCK_NAME)).expect("it is there");
         assert_eq!(lock.permissions().mode() & 0o777, 0o600);
         drop(shares);
         AddedShares::open_at_once(&settings).expect("the other one has ended");
@@ -673,9 +685,10 @@ mod tests {
     #[test]
     fn no_link_in_the_state_directory_leads_a_command_to_another_file() {
         let (folder, settings) = site("");
-        let other = folder.path().join("other");
+        let (other, state) = (folder.path().join("other"), &settings.directories.state);
         let [lock, draft] =
-            [super::LOCK_NAME, "shares.conf.new"].map(|name| settings.directories.state.join(name));
+            [super::LOCK_NAME, "shares.conf.new"].map(|name| state.join("shares").join(name));
+        AddedShares::prepare_folder(state).expect("there is space");
         fs::write(&other, "of somebody else").expect("there is space");
         symlink(&other, &draft).expect("there is space");
         let shares = AddedShares::open(&settings).expect("ours");

@@ -101,7 +101,7 @@ impl ConfiguredShares {
         let names = Arc::new(MappedNames::of(config));
         let users = UserSource::published_in(&config.directories().lock);
         let users = Arc::new(KeptUsers::new(users));
-        let share_security = state.join(share_security::FILE_NAME);
+        let share_security = share_security::path_of(state);
         let config = Arc::clone(config);
         Self {
             config,

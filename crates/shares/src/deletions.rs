@@ -113,6 +113,7 @@ impl Shares<'_> {
             rules: None,
             depots: Vec::new(),
             snapshots: None,
+            reached: None,
             is_guest: is_quiet,
         };
         let rights = user.and_then(|it| it.rights.as_deref());

@@ -5,7 +5,7 @@
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
 use dtyp::Sid;
@@ -22,12 +22,17 @@ const FILE_MODE: u32 = 0o644;
 /// Bits of a mode by which others could choose it.
 const OTHERS_WRITE: u32 = 0o022;
 
+/// Returns the path of the file.
+pub(super) fn path_of(state: &Path) -> PathBuf {
+    state.join(FILE_NAME)
+}
+
 /// Reads the SID, and makes it if there is none.
 ///
 /// # Errors
 /// The file cannot be read or made, or holds something else.
 pub fn read_or_make(state: &Path) -> anyhow::Result<Sid> {
-    let path = state.join(FILE_NAME);
+    let path = path_of(state);
     if let Some(sid) = read(&path)? {
         return Ok(sid);
     }

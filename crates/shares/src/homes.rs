@@ -93,7 +93,7 @@ fn has_home(config: &Config, homes: &Share, user: &UnixUser) -> bool {
 }
 
 /// Returns true for every spelling of `/`, and for paths that may lead to it.
-fn is_root_folder(folder: &Path) -> bool {
+pub(super) fn is_root_folder(folder: &Path) -> bool {
     let is_name = |it: Component<'_>| matches!(it, Component::Normal(_));
     let leads_up = |it: Component<'_>| it == Component::ParentDir;
     !folder.components().any(is_name) || folder.components().any(leads_up)

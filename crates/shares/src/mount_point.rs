@@ -7,13 +7,13 @@ use rustix::fs::{Mode, OFlags, Stat, fstat, open, openat};
 use rustix::io::Errno;
 use store::Folder;
 
-/// Place of an open directory.
+/// Place of a directory in its file system.
 #[derive(Debug)]
-pub(super) struct Place {
+pub struct Place {
     /// Its path, absolute and without symbolic links.
-    pub(super) path: PathBuf,
+    pub path: PathBuf,
     /// The directory where its file system begins.
-    pub(super) mount_point: PathBuf,
+    pub mount_point: PathBuf,
 }
 
 impl Place {

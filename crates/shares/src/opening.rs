@@ -5,12 +5,14 @@
 //! is verified by it: a path could lead elsewhere a moment later.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use dtyp::{NameExpression, NtStatus};
 use object::{ObjectPath, RootId, UserId};
 use store::{Folder, RootSettings, SnapshotSettings, Store};
 
 use super::mount_point::Place;
+use super::reach::ReachedPaths;
 use super::served::{self, warn_for_user};
 use super::snapshots::SnapshotOptions;
 use super::usershares::FolderRules;
@@ -29,6 +31,8 @@ pub struct Opening {
     pub depots: Vec<PathBuf>,
     /// Options of its snapshots, which depend on the directory.
     pub(super) snapshots: Option<SnapshotOptions>,
+    /// Directories that this process reaches; `None` for all.
+    pub reached: Option<Arc<ReachedPaths>>,
     /// True for a guest, who writes no line into the log.
     pub(super) is_guest: bool,
 }
@@ -40,6 +44,8 @@ pub struct OpenedRoot {
     /// The kernel's number of its device.
     pub device: Option<u64>,
     pub(super) folder: ObjectPath,
+    /// Path without links, if this process has no right to what is in the directory.
+    pub unreached: Option<PathBuf>,
 }
 
 /// Threads that carry out the operations of a share ("choro:storage path").
@@ -103,14 +109,25 @@ impl Opening {
 
     fn serve(mut self, store: &mut Store) -> Result<OpenedRoot, NtStatus> {
         let (folder, place) = self.open(store)?;
+        let (path, identity) = (&self.settings.path, folder.identity());
+        let reached = self.reached.take();
+        let has_rule = |it: &Arc<ReachedPaths>| it.have(path, identity, || folder.path());
+        let mut unreached = (!reached.as_ref().is_none_or(has_rule)).then(|| folder.path());
         let snapshots = self.snapshots.zip(place);
         self.settings.snapshots = snapshots.and_then(|(options, place)| {
             // The folder that had the path then may have been another user's.
             let owner = self.rules.as_ref().and_then(FolderRules::owner);
             Some(SnapshotSettings { owner, ..options.laid_out(&place)? })
         });
+        if let (Some(reached), Some(snapshots)) = (&reached, &self.settings.snapshots) {
+            // The first snapshot may be newer than the rules.
+            let mut found = snapshots.directories.iter().map(|it| &it.path);
+            let lacks = found.find(|it| !reached.have_path(it) && it.exists());
+            unreached = unreached.or_else(|| lacks.cloned());
+        }
         let root = store.serve_folder(folder, self.settings, self.user)?;
-        Ok(OpenedRoot { root, device: store.device(root), folder: store.folder(root) })
+        let (device, folder) = (store.device(root), store.folder(root));
+        Ok(OpenedRoot { root, device, folder, unreached })
     }
 
     /// Opens and verifies the directory of a user's share without serving it. Returns its path

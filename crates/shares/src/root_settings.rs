@@ -1,7 +1,7 @@
 //! From a share's parameters to how the store serves its folder.
 
-use config::Substitutions;
 use config::choice::{DefaultCase, MangledNames, MapReadonly, Tri};
+use config::{Global, Substitutions};
 use dtyp::NameExpression;
 use proto::share::LockChecks;
 use store::{
@@ -23,7 +23,7 @@ impl Shares<'_> {
     /// Clients with POSIX extensions can make links, and so must not be able to make one that leads
     /// out of the share: like Samba, we have one or the other.
     fn allows_wide_links(&self, share: &config::Share) -> bool {
-        let allowed = !self.config.global.smb3_unix_extensions;
+        let allowed = allows_wide_links(&self.config.global);
         if !allowed {
             warn_for_user!(
                 "share {}: `wide links` has no effect with `smb3 unix extensions`",
@@ -126,6 +126,11 @@ impl Shares<'_> {
             ..RootSettings::new(path)
         }
     }
+}
+
+/// Whether `wide links` of a share have an effect.
+pub(super) fn allows_wide_links(global: &Global) -> bool {
+    !global.smb3_unix_extensions
 }
 
 /// Attributes that bits of the mode stand for: `map archive` and its relatives.

@@ -1,4 +1,4 @@
-//! Descriptors of shares: Samba's share_info.tdb, in the `state directory`.
+//! Descriptors of shares: Samba's share_info.tdb, in the `state directory` (`shares_folder`).
 //!
 //! A share without a descriptor grants all rights to everyone. The file is read at each tree
 //! connect, so that a change is in effect at once, also one by Samba's `sharesec`. A change here
@@ -6,7 +6,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
 use dtyp::access_check::{Privileges, Token, access_check};
@@ -14,6 +14,8 @@ use dtyp::{AccessMask, Ace, AceFlags, Acl, SecurityDescriptor, Sid};
 use proto::Account;
 use store::{Credentials, Store};
 use tdb::{Change, Tdb};
+
+use super::shares_folder;
 
 /// Samba's name of the file.
 pub(super) const FILE_NAME: &str = "share_info.tdb";
@@ -31,6 +33,11 @@ const DESCRIPTORS_MAX: usize = 65_536;
 
 /// Highest number of bytes of a descriptor that is stored: of a request of srvsvc.
 const DESCRIPTOR_BYTES_MAX: usize = 64 * 1_024;
+
+/// Returns the path of the file.
+pub(super) fn path_of(state: &Path) -> PathBuf {
+    shares_folder::path_of(state).join(FILE_NAME)
+}
 
 /// Returns the descriptor of a share; `None` for a share without one.
 ///

@@ -74,6 +74,12 @@ pub struct Prepared {
 }
 
 impl Prepared {
+    /// Name of the share in the configuration.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.share.name
+    }
+
     /// Rights that the share leaves the user; the directory's own come on top.
     #[must_use]
     pub fn access_max(&self) -> AccessMask {
@@ -269,7 +275,7 @@ impl<'a> Shares<'a> {
         let Prepared { share, account, .. } = *prepared;
         let Some(opened) = opened else { return Ok(share) };
         let opened = opened.map_err(|_| ShareRefusal::BadNetworkName)?;
-        let OpenedRoot { root, device, folder } = opened;
+        let OpenedRoot { root, device, folder, .. } = opened;
         let classes = account.map(|account| {
             let (account, client) = &*account;
             membership(self.config, self.qos, account, *client, &share.name, device)
@@ -508,6 +514,7 @@ impl<'a> Shares<'a> {
             rules: None,
             depots,
             snapshots,
+            reached: None,
             is_guest: false,
         };
         let share = Share {

@@ -75,6 +75,13 @@ impl SnapshotOptions {
         self.options.directory.as_ref().map(Path::new).filter(|path| path.is_absolute())
     }
 
+    /// Returns the directories that may hold snapshots of a share whose folder has this place.
+    pub(super) fn directories(&self, place: &Place) -> Option<Vec<PathBuf>> {
+        let layout = Layout::new(&self.share, &self.options, place);
+        let directories = layout.directories(&self.options)?;
+        Some(directories.into_iter().map(|it| it.path).collect())
+    }
+
     /// Returns the settings for a share whose folder has this place; `None` if an option
     /// contradicts it.
     pub(super) fn laid_out(&self, place: &Place) -> Option<SnapshotSettings> {

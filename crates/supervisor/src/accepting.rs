@@ -58,6 +58,7 @@ impl Supervisor {
     /// wait in the backlog. After a failed start they wait for a worker that is ready, because a
     /// worker that fails takes its client with it.
     fn can_take_client(&mut self) -> bool {
+        self.follow_new_paths();
         let is_failing = self.backoff.is_failing();
         if self.workers.has_ready() || !is_failing && self.workers.idle_len() > 0 {
             return true;

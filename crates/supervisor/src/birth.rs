@@ -35,8 +35,8 @@ impl Started {
         let Supervisor { logond, auditd, commandd, commands, names, events, .. } = supervisor;
         let Supervisor { announcement, crashes, familiar, refusals, finished, .. } = supervisor;
         let Supervisor { qos, violations, failed_logons, watches, .. } = supervisor;
-        let Supervisor { prepared, mounts, birth_budget, pressure, child_ended, dead, .. } =
-            supervisor;
+        let Supervisor { prepared, mounts, path_rules, birth_budget, pressure, .. } = supervisor;
+        let Supervisor { child_ended, dead, .. } = supervisor;
         let supervisor_pid = registry.server_id().pid;
         // To close them one by one takes long where there are many, and some would take back what
         // the supervisor has given out.
@@ -53,8 +53,8 @@ impl Started {
         let logon_slot = Some(LogonSlot { page: clients.into_page(), slot });
         log::close();
         let tables = Tables::inherit(registry, files, server_id, prepared.keeps_persistent)?;
-        let kept: Vec<BorrowedFd<'_>> =
-            tables.descriptors().chain(mounts.descriptor()).chain([control.as_fd()]).collect();
+        let own = tables.descriptors().chain(mounts.descriptor()).chain(path_rules.descriptor());
+        let kept: Vec<BorrowedFd<'_>> = own.chain([control.as_fd()]).collect();
         process::close_all_but(&kept).context("cannot close descriptors of the supervisor")?;
         properties::begin(properties::WORKER, supervisor_pid)?;
         let nothing = rustix::fs::open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
@@ -68,7 +68,7 @@ impl Started {
             log::set_detail(log_level)?;
         }
         let pages = Pages { qos, failed_logons, watches };
-        let inherited = Some(Inherited { tables, pages, prepared, mounts });
+        let inherited = Some(Inherited { tables, pages, prepared, mounts, path_rules });
         let clock = command.clock;
         let start = WorkerStart { settings, server_id, clock, control, inherited, logon_slot };
         Ok(Box::new(start))

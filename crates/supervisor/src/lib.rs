@@ -22,6 +22,7 @@ mod helper;
 mod interfaces;
 mod listeners;
 mod messages;
+mod path_rules;
 mod pid_file;
 mod pressure;
 mod refusals;
@@ -40,7 +41,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use arbitration::FileKey;
-use confinement::{Mode, ProcessKind};
+use confinement::ProcessKind;
 use discovery::{Announcement, remove_service_files};
 use dtyp::ServerId;
 use messaging::Messaging;
@@ -51,14 +52,14 @@ use process::clocks::machine_clock;
 use process::control::{Received, ToSupervisor, ToWorker};
 use process::{Ending, EventSet, Priority};
 use rustix::process::{WaitOptions, WaitStatus};
-use settings::Settings;
 use settings::messaging_settings::messaging_settings;
+use settings::{Directories, Settings};
 use shares::added_shares::AddedShares;
 use tables::{
     DeadWorkers, FailedLogonPage, FileTable, LogonPage, Mended, QosPage, Registry, Restored,
     TableError, ViolationPage, WatchPage,
 };
-use worker::{self, KeptMounts, Prepared, notify_file_changed};
+use worker::{self, KeptMounts, PathRules, Prepared, notify_file_changed};
 
 use backoff::Backoff;
 use birth_budget::BirthBudget;
@@ -140,6 +141,10 @@ struct Supervisor {
     watches: WatchPage,
     prepared: Prepared,
     mounts: KeptMounts,
+    /// Rules for the paths of future workers.
+    path_rules: PathRules,
+    /// Time of the next attempt to make others, if a worker lacks one.
+    path_rules_from: Instant,
     pressure: Pressure,
     /// Messages: names of changed files to workers, and commands of administrators.
     messaging: Messaging,
@@ -184,18 +189,14 @@ pub struct Started {
 pub fn start(mut settings: Settings) -> anyhow::Result<Started> {
     let signals = Signals::register().context("cannot receive signals")?;
     raise_descriptor_limit();
-    directories::create(&settings.directories)?;
-    AddedShares::verify_writers(&settings.directories.state)?;
+    make_directories(&settings.directories)?;
     let pid_file = PidFile::take(&settings.directories.pid)?;
     let lock = settings.directories.lock.clone();
     // Each worker writes to its copies of what the next lines allocate: that is to lie together.
     process::fill_holes();
     let registry =
         Registry::create(&lock).with_context(|| format!("tables in {}", lock.display()))?;
-    // Nobody watches yet, whatever the last server left.
-    let watches =
-        WatchPage::open(&lock).with_context(|| format!("page of watches in {}", lock.display()))?;
-    watches.begin(ServerId::default());
+    let watches = make_watch_page(&lock)?;
     trace::prepare(&lock).with_context(|| {
         format!("pages of workers in {}", lock.join(trace::DIRECTORY).display())
     })?;
@@ -213,9 +214,8 @@ pub fn start(mut settings: Settings) -> anyhow::Result<Started> {
     effective::write(&command.config, &settings.config)?;
     let events = make_events(&signals, &listeners, &messaging)?;
     let names = process::listen_for_names(&lock).context("cannot create the socket for names")?;
-    prepare_confinement(&settings);
     let prepared = Prepared::of(&settings, registry.server_id().unique_id);
-    let supervisor = Supervisor {
+    let mut supervisor = Supervisor {
         settings,
         command,
         listeners,
@@ -243,6 +243,8 @@ pub fn start(mut settings: Settings) -> anyhow::Result<Started> {
         watches,
         prepared,
         mounts: KeptMounts::default(),
+        path_rules: PathRules::default(),
+        path_rules_from: Instant::now(),
         pressure: Pressure::default(),
         messaging,
         has_more_messages: false,
@@ -259,6 +261,7 @@ pub fn start(mut settings: Settings) -> anyhow::Result<Started> {
         stop_deadline: None,
         killed: false,
     };
+    supervisor.prepare_confinement();
     Ok(Started { supervisor, signals, pid_file })
 }
 
@@ -413,18 +416,24 @@ impl Supervisor {
         self.log_at = now + LOG_INTERVAL;
         match process::log::limit_size(&self.settings) {
             Ok(false) => {}
-            Ok(true) => {
-                self.workers.send_to_all(&ToWorker::LogRenamed);
-                self.notifyd.send(&ToWorker::LogRenamed);
-                self.logond.send(&ToWorker::LogRenamed);
-                self.auditd.send(&ToWorker::LogRenamed);
-                self.commandd.send(&ToWorker::LogRenamed);
-            }
+            Ok(true) => self.send_log(),
             Err(error) => {
                 tracing::warn!("the log file keeps growing: {error:#}");
                 self.log_at = now + LOG_FAULT_INTERVAL;
             }
         }
+    }
+
+    /// Has all processes write to the log file that this one has open. They may not open it.
+    fn send_log(&self) {
+        let message = match process::log::descriptor() {
+            Ok(Some(file)) => ToWorker::Log(file),
+            Ok(None) => return,
+            Err(error) => return tracing::warn!("processes keep the old log file: {error}"),
+        };
+        self.workers.send_to_all(&message);
+        let helpers = [&self.notifyd, &self.logond, &self.auditd, &self.commandd];
+        helpers.into_iter().for_each(|helper| helper.send(&message));
     }
 
     /// Gives workers normal priority again when the flood of new clients is over.
@@ -588,6 +597,9 @@ impl Supervisor {
             Ok(Received::Message(ToSupervisor::FurtherUser { address })) => {
                 self.further_connection_has_user(address);
             }
+            Ok(Received::Message(ToSupervisor::LacksPaths { number })) => {
+                self.renew_path_rules(pid, number, Instant::now());
+            }
             // It ends at once: see `reap`.
             Ok(Received::Message(ToSupervisor::Violation { call })) => {
                 worker.violation = Some(call);
@@ -636,7 +648,12 @@ impl Supervisor {
                 process.violation = Some(call);
             }
             // It has no clients.
-            Ok(Received::Message(ToSupervisor::FurtherUser { .. }) | Received::Nothing) => {}
+            Ok(
+                Received::Message(
+                    ToSupervisor::FurtherUser { .. } | ToSupervisor::LacksPaths { .. },
+                )
+                | Received::Nothing,
+            ) => {}
             Ok(Received::Closed) => self.events.remove(process.control()),
             Err(error) => {
                 tracing::error!("{name} {pid}: {error}");
@@ -857,6 +874,14 @@ impl Supervisor {
     }
 }
 
+/// Makes the page of watches. Nobody watches yet, whatever the last server left.
+fn make_watch_page(lock: &Path) -> anyhow::Result<WatchPage> {
+    let watches =
+        WatchPage::open(lock).with_context(|| format!("page of watches in {}", lock.display()))?;
+    watches.begin(ServerId::default());
+    Ok(watches)
+}
+
 /// Makes the page with the highest logon of each worker, and that of failed logons.
 fn make_logon_pages(lock: &Path) -> anyhow::Result<(LogonPage, FailedLogonPage)> {
     let logons =
@@ -886,16 +911,12 @@ fn make_events(
     Ok(events)
 }
 
-/// Makes the filter of workers, and tells the operator if processes cannot have one.
-fn prepare_confinement(settings: &Settings) {
-    let mode = process::confinement_mode(&settings.config);
-    if mode == Mode::Off {
-        return tracing::info!("processes keep all rights: choro:confinement = no");
-    }
-    match confinement::unavailable() {
-        Some(why) => tracing::warn!("processes may make all system calls: {why}"),
-        None => confinement::prepare(ProcessKind::Worker, mode),
-    }
+/// Makes the directories of a server, and the files in them that operators may have moved.
+fn make_directories(directories: &Directories) -> anyhow::Result<()> {
+    directories::create(directories)?;
+    AddedShares::verify_writers(&directories.state)?;
+    AddedShares::prepare_folder(&directories.state)?;
+    Ok(())
 }
 
 /// Returns the announcement for other machines. Without one the server is started all the same.

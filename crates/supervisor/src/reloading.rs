@@ -7,11 +7,12 @@ use process::control::ToWorker;
 use settings::default_share;
 use settings::messaging_settings::PARAMETERS;
 use settings::{CONFIG_FILE, Settings, Source};
+use shares::added_shares::AddedShares;
 use worker::Prepared;
 
 use super::events::Event;
 use super::listeners::{self, Listener};
-use super::{Supervisor, effective, interfaces, prepare_confinement, service_manager};
+use super::{Supervisor, effective, interfaces, service_manager};
 
 impl Supervisor {
     /// Reads the configuration again, and returns the number of warnings that this put into the
@@ -47,6 +48,10 @@ impl Supervisor {
         if let (Source::Default(_), Source::File(_)) = (&self.settings.source, &settings.source) {
             tracing::info!("configuration: {}", settings.source);
         }
+        // An operator may have put other files there.
+        if let Err(error) = AddedShares::prepare_folder(&settings.directories.state) {
+            tracing::warn!("files about shares may not be found: {error:#}");
+        }
         let mut warnings = self.warn_of(&mut settings);
         process::log::follow(&settings)?;
         effective::write(&self.command.config, &settings.config)?;
@@ -57,7 +62,8 @@ impl Supervisor {
         self.command.log_level = None;
         warnings += self.listen_again();
         self.workers.dismiss_idle();
-        prepare_confinement(&self.settings);
+        self.prepare_confinement();
+        self.send_log();
         let reload = ToWorker::Reload { generation: self.command.generation };
         self.workers.send_to_serving(&reload);
         self.notifyd.send(&reload);

@@ -163,9 +163,9 @@ impl Worker {
             match message {
                 ToSupervisor::Violation { call } => self.violation = Some(call),
                 // A process with a short life may have ended before its message was read.
-                ToSupervisor::Ready { .. } | ToSupervisor::FurtherUser { .. } => {
-                    self.is_ready = true;
-                }
+                ToSupervisor::Ready { .. }
+                | ToSupervisor::FurtherUser { .. }
+                | ToSupervisor::LacksPaths { .. } => self.is_ready = true,
             }
         }
     }

@@ -54,14 +54,15 @@ use super::messages::Waiting;
 use super::notices::Notices;
 use super::own_names::OwnNames;
 use super::passing::queue::Passing;
+use super::path_rules::PathRules;
 use super::share_commands::queue::CommandQueue;
 use super::slow_storage::SlowStorage;
 use super::storage_commands::commands::StorageCommands;
 use super::storage_threads::StorageThreads;
 use super::storage_threads::mounts::KeptMounts;
 use super::store_request::StoreRequest;
-use super::tables::Tables;
 use super::traversing::Traversing;
+use super::unreached_shares::waiting::UnreachedShares;
 use super::watches::Watches;
 
 /// Time that storage threads have for the work of a client that has left.
@@ -76,6 +77,8 @@ pub(crate) struct Worker {
     pub(super) store_requests: Slab<StoreRequest>,
     pub(super) storage_threads: StorageThreads<Self>,
     pub(super) mounts: KeptMounts,
+    pub(super) path_rules: PathRules,
+    pub(super) unreached_shares: UnreachedShares,
     pub(super) listings: Listings,
     pub(super) traversing: Traversing,
     pub(super) kernel_leases: KernelLeases,
@@ -140,6 +143,15 @@ pub(super) fn slow_ns(global: &Global) -> u64 {
     u64::from(global.slow_operation_threshold) * 1_000_000
 }
 
+fn store_settings(settings: &Settings, accounts: &Accounts) -> StoreSettings {
+    let domain_ids = crate::domain_ids::open(settings, accounts.samba_users().clone());
+    StoreSettings {
+        opens_max: settings.config.global.max_open_files,
+        domain_ids: Some(domain_ids),
+        ..StoreSettings::default()
+    }
+}
+
 fn new_driver() -> io::Result<Driver> {
     Driver::new(Backend::Auto, Limits::default())
 }
@@ -161,7 +173,7 @@ impl Worker {
         let lock_dir = &settings.directories.lock;
         ask_logond_for_names(lock_dir.clone());
         let inherited = inherited.map_or_else(|| Inherited::join(&settings, server_id), Ok)?;
-        let Inherited { tables: Tables { registry, files }, pages, prepared, mounts } = inherited;
+        let Inherited { tables, pages, prepared, mounts, path_rules } = inherited;
         let Prepared { server_guid, engine, own_names, .. } = prepared;
         let keeps_persistent = has_continuously_available_shares(&settings.config);
         let how = messaging_settings(&settings.config.global)?;
@@ -171,19 +183,15 @@ impl Worker {
             .context("cannot join the server's messages")?;
         let driver = new_driver().context("cannot create the event loop")?;
         let entropy = Entropy::new(fill_random);
-        let mut server = Server::new(proto::COMMANDS, engine, entropy, Box::new(files), server_id);
+        let mut server =
+            Server::new(proto::COMMANDS, engine, entropy, Box::new(tables.files), server_id);
         messaging.set_tracer(trace);
         server.set_tracer(trace);
         server.handle_slots(Box::new(TimedPage(pages.qos.clone())));
         let logons = SharedLogons(Arc::new(pages.failed_logons));
         server.handle_logon_slots(Box::new(logons.clone()));
         let accounts = Accounts::open(&settings);
-        let domain_ids = crate::domain_ids::open(&settings, accounts.samba_users().clone());
-        let store_settings = StoreSettings {
-            opens_max: settings.config.global.max_open_files,
-            domain_ids: Some(domain_ids),
-            ..StoreSettings::default()
-        };
+        let store_settings = store_settings(&settings, &accounts);
         let mut worker = Box::new(Self {
             accounts,
             own_names,
@@ -192,13 +200,15 @@ impl Worker {
             store_requests: Slab::new(),
             storage_threads: StorageThreads::new(server.storage_load().clone()),
             mounts,
+            path_rules,
+            unreached_shares: UnreachedShares::default(),
             listings: Listings::default(),
             traversing: Traversing::default(),
             kernel_leases: KernelLeases::default(),
             local_storage: LocalStorage::new(clock),
             next_slow: None,
             server,
-            registry,
+            registry: tables.registry,
             messaging,
             logons: Some(logons),
             waiting: Waiting::default(),
@@ -237,6 +247,9 @@ impl Worker {
     /// Waits for a client and serves it until its last connection is gone or the supervisor says
     /// so.
     pub(crate) fn run(&mut self) -> anyhow::Result<Ending> {
+        let ruleset = self.path_rules.take();
+        process::keep_to(ruleset.as_ref(), ProcessKind::Worker);
+        drop(ruleset);
         process::confine(&self.settings, ProcessKind::Worker, &self.control);
         let ready = ToSupervisor::Ready { unique_id: self.registry.server_id().unique_id };
         self.control.send(ready).context("the supervisor is gone")?;

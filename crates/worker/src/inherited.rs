@@ -16,9 +16,14 @@ use shares::server_settings::{has_continuously_available_shares, server_settings
 use tables::{FailedLogonPage, QosPage, WatchPage};
 
 use super::own_names::OwnNames;
+use super::path_rules::PathRules;
 use super::server_guid;
 use super::storage_threads::mounts::KeptMounts;
 use super::tables::Tables;
+
+/// Number of the rules that an exec'ed worker makes itself: newer than those of the supervisor, as
+/// it has read the same configuration later.
+const OF_NO_FORK: u64 = u64::MAX;
 
 /// Everything that a forked worker has from the supervisor.
 #[derive(Debug)]
@@ -31,6 +36,8 @@ pub struct Inherited {
     pub prepared: Prepared,
     /// The list of mounts, as it was when the worker was forked.
     pub mounts: KeptMounts,
+    /// Rules for the paths of workers.
+    pub path_rules: PathRules,
 }
 
 impl Inherited {
@@ -43,7 +50,9 @@ impl Inherited {
         let supervisor = tables.registry.supervisor();
         let prepared = Prepared::of(settings, supervisor.unique_id);
         let pages = Pages::join(&settings.directories.lock)?;
-        Ok(Self { tables, pages, prepared, mounts: KeptMounts::default() })
+        let mut mounts = KeptMounts::default();
+        let path_rules = PathRules::of(settings, &mut mounts, OF_NO_FORK);
+        Ok(Self { tables, pages, prepared, mounts, path_rules })
     }
 }
 

@@ -32,6 +32,7 @@ mod notices;
 mod orders;
 mod own_names;
 mod passing;
+mod path_rules;
 mod piping;
 mod server_guid;
 mod share_commands;
@@ -47,6 +48,7 @@ mod tables;
 mod traced;
 mod traversing;
 mod turn;
+mod unreached_shares;
 mod watches;
 
 use std::convert::Infallible;
@@ -61,6 +63,7 @@ pub use event_loop::ring_error;
 pub use inherited::{Inherited, Pages, Prepared};
 pub use logon_slot::LogonSlot;
 pub use messages::notify_file_changed;
+pub use path_rules::{PathRules, all_paths_reason};
 pub use storage_threads::mounts::KeptMounts;
 pub use tables::Tables;
 

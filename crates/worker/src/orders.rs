@@ -43,7 +43,10 @@ impl Worker {
                 Ok(Received::Message(ToWorker::WatchAgain)) => self.watch_again(),
                 Ok(Received::Message(ToWorker::LogonsFailed)) => self.fail_logons(),
                 Ok(Received::Message(ToWorker::LogonsAgain)) => self.repeat_logons(),
-                Ok(Received::Message(ToWorker::LogRenamed)) => self.reopen_log(),
+                Ok(Received::Message(ToWorker::PathRules { are_newer })) => {
+                    self.path_rules_answered(are_newer);
+                }
+                Ok(Received::Message(ToWorker::Log(file))) => log::continue_in(file),
                 Ok(Received::Message(ToWorker::Connection(socket))) => {
                     self.add_connection(socket.into());
                 }
@@ -130,16 +133,14 @@ impl Worker {
     /// Ends all connections; the loop ends after the requests in flight.
     pub(super) fn stop(&mut self, why: &str) {
         debug!("stopping: {why}");
-        self.had_client = true;
-        self.stop_at.get_or_insert_with(|| Instant::now() + SHUTDOWN_TIMEOUT);
-        self.lose_all("the server is stopping");
+        self.leave_client("the server is stopping");
     }
 
-    fn reopen_log(&mut self) {
-        self.store.revert_to_server();
-        if let Err(error) = log::reopen(&self.settings) {
-            warn!("cannot change the log: {error:#}");
-        }
+    /// As [`Self::stop`], for a reason that the client's lines in the log name.
+    pub(super) fn leave_client(&mut self, why: &'static str) {
+        self.had_client = true;
+        self.stop_at.get_or_insert_with(|| Instant::now() + SHUTDOWN_TIMEOUT);
+        self.lose_all(why);
     }
 
     /// Reads the configuration again; one that cannot be read changes nothing.
@@ -153,7 +154,7 @@ impl Worker {
                 self.own_names = OwnNames::of(&settings.config);
                 self.kept_offer.forget();
                 self.trace.set_slow_threshold(slow_ns(&settings.config.global));
-                if let Err(error) = log::follow(&settings) {
+                if let Err(error) = log::follow_without_file(&settings) {
                     warn!("cannot change the log: {error:#}");
                 }
                 let (config, page) = (&settings.config, &self.qos);

@@ -70,6 +70,12 @@ impl Worker {
             let hidden = self.mounts.depots_in(&opening.settings.path, &opening.depots);
             prepared.hide(&mut opening, &hidden);
         }
+        let path = &opening.settings.path;
+        if !self.path_rules.is_mounted_as_before(path, &mut self.mounts) {
+            let path = path.clone();
+            return self.share_unreached(request, None, prepared.name(), path);
+        }
+        opening.reached = self.path_rules.reached();
         let store = self.store_of(&opening);
         self.run_in(store, move |store| {
             let opened = store.and_then(|store| opening.carry_out(store));
@@ -93,6 +99,9 @@ impl Worker {
             && self.storage_threads.serves(root.store())
         {
             self.storage_threads.root_opened(*root, *device);
+        }
+        if let Some(Ok(OpenedRoot { root, unreached: Some(path), .. })) = opened {
+            return self.share_unreached(request, Some(root), prepared.name(), path);
         }
         let mut share = self.shares().finish(prepared, opened);
         share.iter_mut().for_each(|share| self.prepare_kernel_leases(share));

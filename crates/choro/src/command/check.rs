@@ -22,6 +22,7 @@ use serde_json::Value;
 use settings::messaging_settings::messaging_settings;
 use settings::{Settings, Source};
 use shares::{mapped_names, usershares};
+use worker::{KeptMounts, PathRules};
 
 /// Check a configuration and show its effect.
 ///
@@ -103,7 +104,7 @@ impl Check {
         if let Some(warning) = relay::warning(&settings.config) {
             writeln!(errors, "Relay: {warning}")?;
         }
-        if let Some(why) = unconfined(&settings) {
+        for why in unconfined(&settings) {
             writeln!(errors, "Confinement: {why}")?;
         }
         if self.verbose {
@@ -167,7 +168,7 @@ impl Check {
         if let Some(fault) = mapped_names::fault(&settings.config) {
             rows.push(vec![("kind", "users".into()), ("message", fault.into())]);
         }
-        if let Some(why) = unconfined(settings) {
+        for why in unconfined(settings) {
             rows.push(vec![("kind", "confinement".into()), ("message", why.into())]);
         }
         for share in relay::reachable(&settings.config) {
@@ -202,19 +203,28 @@ fn add_warnings_of_machine(settings: &mut Settings) {
     settings.warnings.extend(found);
 }
 
-/// Returns why processes of the server will have more rights than they need; `None` if they will
-/// not.
-fn unconfined(settings: &Settings) -> Option<String> {
+/// Returns why processes of the server will have more rights than they need.
+fn unconfined(settings: &Settings) -> Vec<String> {
     let word = settings.config.global.option("choro", "confinement").unwrap_or("yes");
     // A word that means nothing has a warning already, and counts as yes.
     let mode = Mode::parse(word);
     if mode == Some(Mode::Log) {
-        return Some("processes keep all rights, and the kernel logs their calls".to_owned());
+        let text = "processes keep all rights, and the kernel logs their calls, but no paths";
+        return vec![text.to_owned()];
     }
     if mode == Some(Mode::Off) {
-        return Some("processes keep all rights: choro:confinement = no".to_owned());
+        return vec!["processes keep all rights: choro:confinement = no".to_owned()];
     }
-    Some(format!("processes may make all system calls: {}", confinement::unavailable()?))
+    let calls = confinement::unavailable();
+    let calls = calls.map(|why| format!("processes may make all system calls: {why}"));
+    let paths = confinement::paths_unavailable();
+    let paths = paths.map(|why| format!("processes reach all paths: {why}")).or_else(|| {
+        let rules = PathRules::of(settings, &mut KeptMounts::default(), 1);
+        Some(format!("workers reach all paths: {}", rules.everything()?))
+    });
+    let tcp = confinement::tcp_unavailable();
+    let tcp = tcp.map(|why| format!("processes connect by TCP to any machine: {why}"));
+    [calls, paths, tcp].into_iter().flatten().collect()
 }
 
 /// Returns the kernel's queue length for datagrams of a process, where messages depend on it.

@@ -16,7 +16,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::IntoResponse;
 use axum::routing::get;
 use clap::Parser;
-use confinement::{Mode, ProcessKind, known_call_name};
+use confinement::{Freedom, Mode, ProcessKind, Ruleset, known_call_name};
 use rustix::process::DumpableBehavior;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Mutex, mpsc};
@@ -76,6 +76,11 @@ impl WebArguments {
             .enable_all()
             .build()
             .context("cannot create the event loop")?;
+        if self.confinement == Mode::On
+            && let Err(error) = restrict()
+        {
+            writeln!(io::stderr(), "choro {}: {error}", Self::NAME)?;
+        }
         // Without filters in the kernel it serves all the same, as it has no rights.
         if let Err(error) =
             confinement::filter_calls(ProcessKind::MetricsWeb, self.confinement, report)
@@ -84,6 +89,12 @@ impl WebArguments {
         }
         runtime.block_on(answer_clients(listener, address, socket))
     }
+}
+
+/// Gives up all paths and sockets that it does not need.
+fn restrict() -> io::Result<()> {
+    let freedom = Freedom { all_paths: false, signals: false };
+    Ruleset::new(ProcessKind::MetricsWeb, freedom)?.map_or(Ok(()), |it| it.restrict())
 }
 
 /// Prints a system call that ends the process, in a signal handler.

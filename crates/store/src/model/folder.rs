@@ -23,6 +23,13 @@ impl Folder {
         self.status.stx_uid
     }
 
+    /// Returns its device and its inode.
+    #[must_use]
+    pub fn identity(&self) -> (u64, u64) {
+        let Statx { stx_dev_major, stx_dev_minor, stx_ino, .. } = self.status;
+        (rustix::fs::makedev(stx_dev_major, stx_dev_minor), stx_ino)
+    }
+
     /// Returns its path without symbolic links, as the kernel names it now. A file system that was
     /// unmounted meanwhile has another one, or none: the path need not lead here.
     #[must_use]

@@ -14,6 +14,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use shares::mount_point::Place;
 use shares::opening::StorageMode;
 use tracing::warn;
 
@@ -40,12 +41,28 @@ pub struct KeptMounts {
     mounts: Mounts,
 }
 
+/// The end of a path.
+#[derive(Debug)]
+pub(crate) enum Located {
+    /// It can be asked for at once.
+    At(Place),
+    /// It is in a file system that may wait long.
+    Waiting {
+        /// Mount point, without symbolic links.
+        point: PathBuf,
+        /// Number of the mount, as the list has it.
+        id: OsString,
+    },
+}
+
 /// Mount points, the most recent ones last.
 #[derive(Debug, Default)]
 struct Mounts(Vec<Mount>);
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 struct Mount {
+    /// Number of the mount. A later one may have it, too.
+    id: OsString,
     /// Device of the file system, as the list has it.
     device: OsString,
     /// Directory of that file system that is mounted.
@@ -65,6 +82,20 @@ impl KeptMounts {
             StorageMode::Threads => {
                 let mounts = self.now();
                 waiting(path, mounts).or_else(|| Some(mounts.of(path)?.point.clone()))
+            }
+        }
+    }
+
+    /// Returns the directory that a path leads to and where its file system begins, or the mount
+    /// point of a file system on the way that may wait. No such file system is asked.
+    pub(crate) fn locate(&mut self, path: &Path) -> Located {
+        let mounts = self.now();
+        match mounts.follow(path, |link| std::fs::read_link(link).ok()) {
+            Ok(mount) => Located::Waiting { point: mount.point.clone(), id: mount.id.clone() },
+            Err(path) => {
+                let mount_point = mounts.of(&path).map(|it| it.point.clone());
+                let mount_point = mount_point.unwrap_or_else(|| "/".into());
+                Located::At(Place { path, mount_point })
             }
         }
     }
@@ -139,7 +170,7 @@ fn open() -> Option<File> {
 fn waiting(path: &Path, mounts: &Mounts) -> Option<PathBuf> {
     let way = mounts.follow(path, |link| std::fs::read_link(link).ok());
     match way {
-        Ok(mount) => Some(mount.to_owned()),
+        Ok(mount) => Some(mount.point.clone()),
         Err(folder) => {
             let mut below = mounts.0.iter().filter(|it| it.waits && it.point.starts_with(&folder));
             below.next().map(|mount| mount.point.clone())
@@ -153,8 +184,8 @@ impl Mounts {
         let mut mounts = Self::default();
         for line in list.split(|byte| *byte == b'\n') {
             let mut fields = line.split(|byte| *byte == b' ');
-            let (Some(device), Some(root), Some(point)) =
-                (fields.nth(2), fields.next(), fields.next())
+            let (Some(id), Some(device), Some(root), Some(point)) =
+                (fields.next(), fields.nth(1), fields.next(), fields.next())
             else {
                 continue;
             };
@@ -164,7 +195,8 @@ impl Mounts {
             let options = fields.nth(1).unwrap_or_default();
             let waits = waits(kind) || kind == b"overlay" && mounts.has_waiting_layer(options);
             let [root, point] = [root, point].map(|it| PathBuf::from(unescaped(it)));
-            mounts.0.push(Mount { device: unescaped(device), root, point, waits });
+            let (id, device) = (unescaped(id), unescaped(device));
+            mounts.0.push(Mount { id, device, root, point, waits });
         }
         mounts
     }
@@ -230,7 +262,7 @@ impl Mounts {
         &self,
         path: &Path,
         read_link: impl Fn(&Path) -> Option<PathBuf>,
-    ) -> Result<&Path, PathBuf> {
+    ) -> Result<&Mount, PathBuf> {
         let (mut reached, mut links) = (PathBuf::from("/"), 0);
         let mut rest: VecDeque<OsString> = names(path).collect();
         while let Some(name) = rest.pop_front() {
@@ -240,7 +272,7 @@ impl Mounts {
             }
             let next = reached.join(&name);
             if let Some(mount) = self.of(&next).filter(|mount| mount.waits) {
-                return Ok(&mount.point);
+                return Ok(mount);
             }
             match read_link(&next).filter(|_| links < LINKS_MAX) {
                 Some(target) => {
@@ -315,7 +347,7 @@ mod tests {
             let found = links.iter().find(|(from, _)| Path::new(from) == path);
             found.map(|(_, to)| PathBuf::from(to))
         };
-        mounts.follow(Path::new(path), link).ok().map(Path::to_owned)
+        mounts.follow(Path::new(path), link).ok().map(|it| it.point.clone())
     }
 
     #[test]

@@ -3,13 +3,18 @@
 use std::fs;
 
 use anyhow::Context;
-use confinement::{Mode, Observed, ProcessKind, kept_capabilities, names_of_capabilities};
+use confinement::{
+    Mode, Observed, ProcessKind, has_places, kept_capabilities, names_of_capabilities,
+    paths_unavailable, restricts_tcp, tcp_unavailable,
+};
 use observe::report::{self, Row};
 use process::confinement_mode;
 use settings::Settings;
 use tables::Registry;
+use worker::all_paths_reason;
 
-const TITLES: &[&str] = &["PID", "PROCESS", "SYSTEM CALLS", "PROGRAMS", "CAPABILITIES"];
+const TITLES: &[&str] =
+    &["PID", "PROCESS", "SYSTEM CALLS", "PATHS", "TCP", "PROGRAMS", "CAPABILITIES"];
 
 /// Prefix of the names of the server's processes.
 const PREFIX: &str = "choro-";
@@ -44,15 +49,22 @@ pub(super) fn show(settings: &Settings, json: bool) -> anyhow::Result<()> {
             processes.iter().map(|it| it.row(settings, inherited)).collect(),
         );
     }
-    let cells: Vec<Vec<String>> = processes.iter().map(|it| it.cells(inherited)).collect();
+    let cells: Vec<Vec<String>> =
+        processes.iter().map(|it| it.cells(settings, inherited)).collect();
     let mut text = report::table(TITLES, &cells);
     for process in &processes {
         let Some(kind) = process.kind else { continue };
-        let why = process.lacks(settings, inherited);
-        let line = why.map(|why| format!("{}: {why}\n", kind.name()));
-        // Many workers have the same.
-        if let Some(line) = line.filter(|line| !text.contains(line.as_str())) {
-            text.push_str(&line);
+        let lacks = process.lacks(settings, inherited);
+        let paths = process.all_paths(settings).filter(|_| has_places(kind));
+        let paths = paths.map(|why| format!("reaches all paths: {why}"));
+        let tcp = process.all_tcp(settings).filter(|_| restricts_tcp(kind));
+        let tcp = tcp.map(|why| format!("connects by TCP to any machine: {why}"));
+        for why in [lacks, paths, tcp].into_iter().flatten() {
+            let line = format!("{}: {why}\n", kind.name());
+            // Many workers have the same.
+            if !text.contains(&line) {
+                text.push_str(&line);
+            }
         }
     }
     report::print(&text)
@@ -104,7 +116,42 @@ impl Process {
         self.kind.is_some() && is_more
     }
 
-    fn cells(&self, inherited: Observed) -> Vec<String> {
+    /// Returns the reason why it reaches all paths; `None` if it does not. The kernel shows no
+    /// rules of a process: they follow from its version, the configuration, and the supervisor's
+    /// note about shares.
+    fn all_paths(&self, settings: &Settings) -> Option<String> {
+        match self.kind {
+            Some(kind) if has_places(kind) => {
+                let lock = &settings.directories.lock;
+                let of_shares = || all_paths_reason(lock).filter(|_| kind == ProcessKind::Worker);
+                self.unruled(settings).or_else(paths_unavailable).or_else(of_shares)
+            }
+            Some(_) => Some("modules of the name service open files of their own".to_owned()),
+            None => Some("it starts other processes".to_owned()),
+        }
+    }
+
+    /// Returns the reason why it connects to other machines; `None` if it does not.
+    fn all_tcp(&self, settings: &Settings) -> Option<String> {
+        match self.kind {
+            Some(kind) if restricts_tcp(kind) => self.unruled(settings).or_else(tcp_unavailable),
+            Some(_) => Some("it asks the domain and the name service".to_owned()),
+            None => Some("it starts other processes".to_owned()),
+        }
+    }
+
+    /// Returns the reason why it has no rules at all, whatever the kernel can do.
+    fn unruled(&self, settings: &Settings) -> Option<String> {
+        match confinement_mode(&settings.config) {
+            Mode::Off => Some("choro:confinement = no".to_owned()),
+            Mode::Log => Some("choro:confinement = log restricts no paths and no TCP".to_owned()),
+            // Rules are taken together with this promise.
+            Mode::On if !self.observed.no_new_privileges => Some(OLDER.to_owned()),
+            Mode::On => None,
+        }
+    }
+
+    fn cells(&self, settings: &Settings, inherited: Observed) -> Vec<String> {
         let calls = match (self.has_list(inherited), self.observed.is_filtered) {
             (true, _) => "its list",
             (false, true) => "those of the service",
@@ -116,6 +163,8 @@ impl Process {
             self.pid.to_string(),
             self.name.to_owned(),
             calls.to_owned(),
+            if self.all_paths(settings).is_none() { "its own" } else { "all" }.to_owned(),
+            if self.all_tcp(settings).is_none() { "no connections" } else { "all" }.to_owned(),
             programs.to_owned(),
             match self.kind {
                 Some(_) => capabilities(self.observed.capabilities),
@@ -135,6 +184,8 @@ impl Process {
             ("capabilities", capabilities(self.observed.capabilities).into()),
             ("bounding", capabilities(self.observed.bounding).into()),
             ("not_confined_because", why.into()),
+            ("all_paths_because", self.all_paths(settings).into()),
+            ("all_tcp_because", self.all_tcp(settings).into()),
         ]
     }
 
@@ -151,9 +202,9 @@ impl Process {
             Mode::Log => {
                 "choro:confinement = log: the kernel logs calls outside the list".to_owned()
             }
-            Mode::On => confinement::unavailable().filter(|_| !has_list).unwrap_or_else(|| {
-                "it was started before the configuration changed, or the kernel refused".to_owned()
-            }),
+            Mode::On => {
+                confinement::unavailable().filter(|_| !has_list).unwrap_or_else(|| OLDER.to_owned())
+            }
         };
         let lacks = match (has_list, more) {
             (false, _) => "not confined".to_owned(),
@@ -162,6 +213,8 @@ impl Process {
         Some(format!("{lacks}: {why}"))
     }
 }
+
+const OLDER: &str = "it was started before the configuration changed, or the kernel refused";
 
 fn capabilities(bits: u64) -> String {
     match bits {
