@@ -11,7 +11,12 @@ pub(crate) enum Argument {
     Bits(u8, u32, u32),
     /// The whole argument is zero, such as a pointer to nothing.
     Null(u8),
+    /// The lower half is the id of the process that the filter is loaded into.
+    OwnProcess(u8),
 }
+
+/// Stands in a program for the id of the process that it will be loaded into: no process has this.
+pub(crate) const OWN_PROCESS: u32 = 0xffff_fff0;
 
 /// Conditions, all of which have to hold.
 pub(crate) type Alternative = &'static [Argument];
@@ -19,7 +24,7 @@ pub(crate) type Alternative = &'static [Argument];
 /// Alternatives, of which one has to hold. None at all means any arguments.
 pub(crate) type Arguments = &'static [Alternative];
 
-use Argument::{AtLeast, Bits, Is, Null};
+use Argument::{AtLeast, Bits, Is, Null, OwnProcess};
 
 pub(crate) const ANY: Arguments = &[];
 
@@ -97,8 +102,15 @@ pub(crate) const POLICIES: Arguments = &[
 /// The first real-time signal: those of the C library, and that of messages by TDB.
 const REAL_TIME: u32 = 32;
 
-/// No signal at all (a question for a thread), the end of this process, and real-time signals; the
-/// signal is argument 1.
+/// Signals to threads of the process itself; the process is argument 0.
+pub(crate) const OWN_THREADS: Arguments = &[&[OwnProcess(0)]];
+
+/// Real-time signals to any thread; the signal is argument 2.
+pub(crate) const REAL_TIME_SIGNALS: Arguments = &[&[AtLeast(2, REAL_TIME)]];
+
+/// No signal at all (a question for a thread), the end of a process, and real-time signals; the
+/// signal is argument 1, and the process is not named.
+#[cfg(not(target_env = "gnu"))]
 pub(crate) const SIGNALS: Arguments = &[
     &[Is(1, 0)],
     &[Is(1, of(libc::SIGABRT))],
@@ -106,13 +118,20 @@ pub(crate) const SIGNALS: Arguments = &[
     &[AtLeast(1, REAL_TIME)],
 ];
 
-/// The same where the signal is argument 2.
-pub(crate) const SIGNALS_TO_THREADS: Arguments = &[
-    &[Is(2, 0)],
-    &[Is(2, of(libc::SIGABRT))],
-    &[Is(2, of(libc::SIGSYS))],
-    &[AtLeast(2, REAL_TIME)],
+/// Copies of descriptors, their flags and locks: F_DUPFD to F_SETLKW, F_GETOWN, locks of open
+/// files (F_OFD_GETLK to F_OFD_SETLKW), and what Linux has beyond POSIX (F_SETLEASE to
+/// F_SET_FILE_RW_HINT). The commands left out have the kernel signal other processes.
+pub(crate) const COMMANDS: Arguments = &[
+    &[Bits(1, !7, 0)],
+    &[Is(1, 9)],
+    &[Is(1, 36)],
+    &[Is(1, 37)],
+    &[Is(1, 38)],
+    &[Bits(1, !15, 1_024)],
 ];
+
+/// F_SETOWN: the kernel signals this process.
+pub(crate) const OWN_SIGNALS: Arguments = &[&[Is(1, 8), OwnProcess(2)]];
 
 /// Names of threads and of memory, and questions. A process that traces may not be allowed again.
 pub(crate) const PROPERTIES: Arguments = &[

@@ -3,11 +3,13 @@
 //! A family has the calls that a C library may use for the same thing, those of older and newer
 //! kernels included. A name that a processor does not have is left out there.
 
+#[cfg(not(target_env = "gnu"))]
+use crate::arguments::SIGNALS;
 use crate::arguments::{
-    ANY, Arguments, CONTROLS, CONTROLS_OF_FILES, CONTROLS_OF_NETWORKS, LIMITS_READ, MEMORY,
-    MEMORY_OF_LIBRARIES, OWN_DIRECTORY, POLICIES, PROPERTIES, QUOTAS, READ_ONLY, READ_ONLY_BY_PATH,
-    RING_REGISTRATIONS, SIGNALS, SIGNALS_TO_THREADS, SOCKETS, SOCKETS_OF_INTERFACES,
-    SOCKETS_OF_THE_MACHINE, THREADS, UNCONFIRMED,
+    ANY, Arguments, COMMANDS, CONTROLS, CONTROLS_OF_FILES, CONTROLS_OF_NETWORKS, LIMITS_READ,
+    MEMORY, MEMORY_OF_LIBRARIES, OWN_DIRECTORY, OWN_SIGNALS, OWN_THREADS, POLICIES, PROPERTIES,
+    QUOTAS, READ_ONLY, READ_ONLY_BY_PATH, REAL_TIME_SIGNALS, RING_REGISTRATIONS, SOCKETS,
+    SOCKETS_OF_INTERFACES, SOCKETS_OF_THE_MACHINE, THREADS, UNCONFIRMED,
 };
 use crate::process_kind::ProcessKind::{
     self, Auditd, Discoveryd, Logond, MetricsWeb, Notifyd, Worker,
@@ -98,7 +100,8 @@ pub(crate) const FAMILIES: &[Family] = &[
          sigaltstack signalfd signalfd4 pause restart_syscall",
         ANY,
     ),
-    family("the end by a signal of its own; messages by TDB", EVERY, "tgkill", SIGNALS_TO_THREADS),
+    family("the end by a signal of its own", EVERY, "tgkill", OWN_THREADS),
+    #[cfg(not(target_env = "gnu"))]
     family("the same by other C libraries", EVERY, "tkill", SIGNALS),
     family("the end", EVERY, "exit exit_group", ANY),
     family(
@@ -122,9 +125,10 @@ pub(crate) const FAMILIES: &[Family] = &[
         "data of open descriptors",
         EVERY,
         "read readv pread64 preadv preadv2 write writev pwrite64 pwritev pwritev2 lseek close \
-         close_range dup dup2 dup3 fcntl",
+         close_range dup dup2 dup3",
         ANY,
     ),
+    family("flags and locks of descriptors", EVERY, "fcntl", COMMANDS),
     family("terminals, and properties of descriptors", EVERY, "ioctl", CONTROLS),
     family(
         "sockets that are open",
@@ -189,11 +193,16 @@ pub(crate) const FAMILIES: &[Family] = &[
         ANY,
     ),
     family("the rings of its threads", &[Worker], "io_uring_setup io_uring_enter", ANY),
+    family("breaks of leases that it has from the kernel", &[Worker], "fcntl", OWN_SIGNALS),
     family("what a ring is made with", &[Worker], "io_uring_register", RING_REGISTRATIONS),
     family("interfaces that are offered to the client", &[Worker], "socket", SOCKETS_OF_INTERFACES),
     family("what the client has not confirmed", &[Worker], "ioctl", UNCONFIRMED),
     family("idle priority, and back", &[Worker], "sched_setscheduler", POLICIES),
 ];
+
+/// What [`Signals::OfMessages`](crate::Signals) allows in addition.
+pub(crate) const MESSAGES_BY_SIGNALS: Family =
+    family("messages by TDB", MEMBERS, "tgkill", REAL_TIME_SIGNALS);
 
 pub(crate) const REFUSALS: &[Refusal] = &[
     Refusal {

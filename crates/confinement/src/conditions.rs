@@ -2,7 +2,7 @@
 
 use libc::sock_filter;
 
-use crate::arguments::{Alternative, Argument};
+use crate::arguments::{Alternative, Argument, OWN_PROCESS};
 use crate::instruction::{instruction, load, return_value};
 
 /// Target of a comparison on an argument.
@@ -91,6 +91,10 @@ fn verify(
             load_lower(position, lines);
             lines.push(compare(libc::BPF_JEQ, value, holds));
         }
+        Argument::OwnProcess(position) => {
+            load_lower(position, lines);
+            lines.push(compare(libc::BPF_JEQ, OWN_PROCESS, holds));
+        }
         Argument::AtLeast(position, value) => {
             load_lower(position, lines);
             lines.push(compare(libc::BPF_JGE, value, holds));
@@ -115,7 +119,7 @@ fn verify(
 #[cfg(test)]
 mod tests {
     use super::conditions;
-    use crate::arguments::{Alternative, Argument};
+    use crate::arguments::{Alternative, Argument, OWN_PROCESS};
     use crate::instruction::run;
 
     const OUTSIDE: u32 = libc::SECCOMP_RET_TRAP;
@@ -138,6 +142,13 @@ mod tests {
         let least: &[Alternative] = &[&[Argument::AtLeast(0, 7)]];
         assert!(allows(least, [8, 0, 0, 0, 0, 0]) && allows(least, [7, 0, 0, 0, 0, 0]));
         assert!(!allows(least, [6, 0, 0, 0, 0, 0]));
+    }
+
+    #[test]
+    fn the_own_process_is_compared_by_its_placeholder() {
+        let own: &[Alternative] = &[&[Argument::OwnProcess(0)]];
+        assert!(allows(own, [OWN_PROCESS.into(), 0, 0, 0, 0, 0]));
+        assert!(!allows(own, [7, OWN_PROCESS.into(), 0, 0, 0, 0]));
     }
 
     #[test]

@@ -8,21 +8,27 @@ use std::sync::OnceLock;
 use libc::sock_filter;
 use syscalls::Sysno;
 
-use crate::arguments::Alternative;
-use crate::calls::{FAMILIES, REFUSALS};
+use crate::arguments::{Alternative, OWN_PROCESS};
+use crate::calls::{FAMILIES, MESSAGES_BY_SIGNALS, REFUSALS};
 use crate::conditions::conditions;
 use crate::instruction::{instruction, load, return_value};
 use crate::mode::Mode;
 use crate::process_kind::ProcessKind;
 use crate::search::{Action, runs, search};
+use crate::signals::Signals;
 
-/// Programs made before a fork, for all forks: one for each kind and mode. To read them writes
-/// nothing, so their memory stays shared.
-static PREPARED: [OnceLock<Vec<sock_filter>>; 2 * ProcessKind::ALL.len()] =
-    [const { OnceLock::new() }; 2 * ProcessKind::ALL.len()];
+/// Programs made before a fork, for all forks: one for each kind, mode and extent of signals. To
+/// read them writes nothing, so their memory stays shared.
+static PREPARED: [OnceLock<Vec<sock_filter>>; 4 * ProcessKind::ALL.len()] =
+    [const { OnceLock::new() }; 4 * ProcessKind::ALL.len()];
 
-fn prepared(kind: ProcessKind, mode: Mode) -> &'static OnceLock<Vec<sock_filter>> {
-    &PREPARED[2 * kind.index() + usize::from(mode == Mode::Log)]
+fn prepared(
+    kind: ProcessKind,
+    mode: Mode,
+    signals: Signals,
+) -> &'static OnceLock<Vec<sock_filter>> {
+    let variant = 2 * usize::from(mode == Mode::Log) + usize::from(signals == Signals::OfMessages);
+    &PREPARED[4 * kind.index() + variant]
 }
 
 /// Returns the name of a call of this processor, or its number.
@@ -39,37 +45,50 @@ pub fn known_call_name(number: u32) -> Option<&'static str> {
 
 /// Makes the program of a kind, for processes that are forked from this one later. What cannot be
 /// made now, those processes find out.
-pub fn prepare(kind: ProcessKind, mode: Mode) {
-    if let Ok(program) = make(kind, mode) {
-        prepared(kind, mode).get_or_init(|| program);
+pub fn prepare(kind: ProcessKind, mode: Mode, signals: Signals) {
+    if let Ok(program) = make(kind, mode, signals) {
+        prepared(kind, mode, signals).get_or_init(|| program);
     }
 }
 
-/// Returns the program of a kind.
+/// Returns the program of a kind, with [`OWN_PROCESS`] for the process that it is loaded into.
 ///
 /// # Errors
 /// The list of the kind needs more instructions than a filter can have.
 pub(crate) fn program(
     kind: ProcessKind,
     mode: Mode,
+    signals: Signals,
 ) -> Result<Cow<'static, [sock_filter]>, String> {
-    match prepared(kind, mode).get() {
+    match prepared(kind, mode, signals).get() {
         Some(program) => Ok(Cow::Borrowed(program)),
-        None => make(kind, mode).map(Cow::Owned),
+        None => make(kind, mode, signals).map(Cow::Owned),
     }
+}
+
+/// Makes the program one for the process with this id.
+pub(crate) fn of_process(program: &[sock_filter], pid: u32) -> Vec<sock_filter> {
+    let is_comparison = |it: &sock_filter| {
+        u32::from(it.code) == libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K && it.k == OWN_PROCESS
+    };
+    let own = |it: &sock_filter| match is_comparison(it) {
+        true => sock_filter { k: pid, ..*it },
+        false => *it,
+    };
+    program.iter().map(own).collect()
 }
 
 /// Makes the program: a check of the processor, a search for the number of the call, and conditions
 /// on the arguments of some. Each new worker has the kernel translate it and run it for each call
 /// that there is, so it is short, and each way through it.
-fn make(kind: ProcessKind, mode: Mode) -> Result<Vec<sock_filter>, String> {
+fn make(kind: ProcessKind, mode: Mode, signals: Signals) -> Result<Vec<sock_filter>, String> {
     let is_log = mode == Mode::Log;
     let fail = |errno: libc::c_int| libc::SECCOMP_RET_ERRNO | errno.unsigned_abs();
     let outside = if is_log { libc::SECCOMP_RET_LOG } else { libc::SECCOMP_RET_TRAP };
     let newer = if is_log { outside } else { fail(libc::ENOSYS) };
     let mut actions = BTreeMap::new();
     let mut verified = Vec::new();
-    for (number, alternatives) in allowed(kind) {
+    for (number, alternatives) in allowed(kind, signals) {
         let action = match alternatives {
             None => Action::Return(libc::SECCOMP_RET_ALLOW),
             Some(alternatives) => {
@@ -108,9 +127,11 @@ pub(crate) const ARCHITECTURE: u32 = 0xc000_00b7;
 
 /// Returns all calls that a kind may make, with the alternatives for their arguments; `None` allows
 /// any arguments.
-fn allowed(kind: ProcessKind) -> BTreeMap<u32, Option<Vec<Alternative>>> {
+fn allowed(kind: ProcessKind, signals: Signals) -> BTreeMap<u32, Option<Vec<Alternative>>> {
     let mut allowed: BTreeMap<u32, Option<Vec<Alternative>>> = BTreeMap::new();
-    for family in FAMILIES.iter().filter(|it| it.kinds.contains(&kind)) {
+    let of_messages = (signals == Signals::OfMessages).then_some(&MESSAGES_BY_SIGNALS);
+    let families = FAMILIES.iter().chain(of_messages);
+    for family in families.filter(|it| it.kinds.contains(&kind)) {
         for number in numbers(family.calls) {
             let of_call = allowed.entry(number).or_insert_with(|| Some(Vec::new()));
             match (&mut *of_call, family.arguments) {
@@ -137,10 +158,13 @@ fn numbers(calls: &'static str) -> impl Iterator<Item = u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::{call_name, numbers, prepare, program};
+    use super::{call_name, numbers, of_process, prepare, program};
     use crate::instruction::run;
     use crate::mode::Mode;
     use crate::process_kind::ProcessKind;
+    use crate::signals::Signals;
+
+    const OF_MESSAGES: Signals = Signals::OfMessages;
 
     /// More instructions make each new worker slower.
     const INSTRUCTIONS_MAX: usize = 300;
@@ -149,7 +173,7 @@ mod tests {
     fn each_kind_has_a_program_of_few_instructions() {
         for kind in ProcessKind::ALL {
             for mode in [Mode::On, Mode::Log] {
-                let program = program(kind, mode).expect("its list is short enough");
+                let program = program(kind, mode, OF_MESSAGES).expect("its list is short enough");
                 let length = program.len();
                 assert!((50..INSTRUCTIONS_MAX).contains(&length), "{}: {length}", kind.name());
             }
@@ -180,7 +204,8 @@ mod tests {
             (u32::MAX, [0; 6], libc::SECCOMP_RET_ERRNO | 38, libc::SECCOMP_RET_LOG),
         ] {
             for (mode, expected) in [(Mode::On, on), (Mode::Log, log)] {
-                let program = program(ProcessKind::Worker, mode).expect("it is short enough");
+                let program =
+                    program(ProcessKind::Worker, mode, OF_MESSAGES).expect("it is short enough");
                 let name = call_name(call);
                 assert_eq!(run(&program, call, arguments), expected, "{name} {mode:?}");
             }
@@ -188,10 +213,43 @@ mod tests {
     }
 
     #[test]
+    fn a_process_signals_itself_and_others_only_for_messages_by_tdb() {
+        let [tgkill, fcntl] = ["tgkill", "fcntl"].map(|it| numbers(it).next().expect("known"));
+        let [own, other] = [7_u64, 8];
+        let [abort, real_time, owner] =
+            [libc::SIGABRT, 40, libc::F_SETOWN].map(|it| u64::try_from(it).expect("it is small"));
+        // F_SETSIG and F_SETOWN_EX.
+        let [signal, owner_in_memory] = [10, 15];
+        let (allow, trap) = (libc::SECCOMP_RET_ALLOW, libc::SECCOMP_RET_TRAP);
+        for (call, arguments, to_itself, of_messages) in [
+            (tgkill, [own, own, abort], allow, allow),
+            (tgkill, [other, other, abort], trap, trap),
+            (tgkill, [other, other, real_time], trap, allow),
+            (fcntl, [3, owner, own], allow, allow),
+            (fcntl, [3, owner, other], trap, trap),
+            (fcntl, [3, signal, abort], trap, trap),
+            (fcntl, [3, owner_in_memory, 0], trap, trap),
+        ] {
+            for (signals, expected) in
+                [(Signals::ToItself, to_itself), (Signals::OfMessages, of_messages)]
+            {
+                let program = program(ProcessKind::Worker, Mode::On, signals);
+                let program = of_process(&program.expect("it is short enough"), 7);
+                let [first, second, third] = arguments;
+                let found = run(&program, call, [first, second, third, 0, 0, 0]);
+                assert_eq!(found, expected, "{} {arguments:?} {signals:?}", call_name(call));
+            }
+        }
+    }
+
+    #[test]
     fn a_prepared_program_is_that_of_its_kind_and_mode() {
-        let made = |mode| program(ProcessKind::Auditd, mode).expect("it is short enough").len();
+        let made = |mode| {
+            let program = program(ProcessKind::Auditd, mode, OF_MESSAGES);
+            program.expect("it is short enough").len()
+        };
         let before = [made(Mode::On), made(Mode::Log)];
-        prepare(ProcessKind::Auditd, Mode::On);
+        prepare(ProcessKind::Auditd, Mode::On, OF_MESSAGES);
         assert_eq!([made(Mode::On), made(Mode::Log)], before);
     }
 

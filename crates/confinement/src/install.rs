@@ -4,9 +4,10 @@ use std::io;
 
 use libc::sock_filter;
 
-use crate::filter::program;
+use crate::filter::{of_process, program};
 use crate::mode::Mode;
 use crate::process_kind::ProcessKind;
+use crate::signals::Signals;
 use crate::violation::{Report, report_with};
 
 /// Lets all threads of this process make the calls of its list only, for good, and take no rights
@@ -15,11 +16,17 @@ use crate::violation::{Report, report_with};
 /// # Errors
 /// The kernel has no filters, or another processor than those that filters are made for. Nothing
 /// has been taken then.
-pub fn filter_calls(kind: ProcessKind, mode: Mode, report: Report) -> io::Result<()> {
+pub fn filter_calls(
+    kind: ProcessKind,
+    mode: Mode,
+    signals: Signals,
+    report: Report,
+) -> io::Result<()> {
     if mode == Mode::Off {
         return Ok(());
     }
-    let program = program(kind, mode).map_err(io::Error::other)?;
+    let program = program(kind, mode, signals).map_err(io::Error::other)?;
+    let program = of_process(&program, std::process::id());
     // A process without privileges must not lead a privileged program by a filter.
     rustix::thread::set_no_new_privs(true)?;
     if mode == Mode::On {
@@ -35,7 +42,9 @@ pub fn unavailable() -> Option<String> {
     let (operation, address) = (libc::SECCOMP_GET_ACTION_AVAIL, &raw const trap);
     // SAFETY: the kernel reads a number, and changes nothing.
     match unsafe { libc::syscall(libc::SYS_seccomp, operation, 0, address) } {
-        0 => ProcessKind::ALL.into_iter().find_map(|kind| program(kind, Mode::On).err()),
+        0 => ProcessKind::ALL
+            .into_iter()
+            .find_map(|kind| program(kind, Mode::On, Signals::OfMessages).err()),
         _ => Some(format!("the kernel filters no system calls: {}", io::Error::last_os_error())),
     }
 }

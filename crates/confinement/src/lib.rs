@@ -32,6 +32,7 @@ pub mod priority;
 mod process_kind;
 mod ruleset;
 mod search;
+mod signals;
 mod violation;
 
 pub use capabilities::{
@@ -44,4 +45,5 @@ pub use observed::Observed;
 pub use places::{Place, has_places};
 pub use process_kind::ProcessKind;
 pub use ruleset::{Freedom, Ruleset, paths_unavailable, restricts_tcp, tcp_unavailable};
+pub use signals::Signals;
 pub use violation::Report;

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
 
-use confinement::{Mode, ProcessKind, filter_calls, known_call_name, unavailable};
+use confinement::{Mode, ProcessKind, Signals, filter_calls, known_call_name, unavailable};
 use libc::{c_int, c_long};
 
 /// Names of a kind, a mode and a case, for the process of one case.
@@ -65,6 +65,12 @@ const BY_ALL: &[Forbidden] = &[
     // To be traced by another process of the user, and signals to others.
     forbidden("prctl", libc::SYS_prctl, [libc::PR_SET_DUMPABLE, 1, 0]),
     forbidden("kill", libc::SYS_kill, [i32::MAX, libc::SIGKILL, 0]),
+    forbidden("tgkill", libc::SYS_tgkill, [i32::MAX, i32::MAX, libc::SIGABRT]),
+    forbidden("tgkill", libc::SYS_tgkill, [i32::MAX, i32::MAX, 40]),
+    forbidden("fcntl", libc::SYS_fcntl, [-1, libc::F_SETOWN, i32::MAX]),
+    // F_SETSIG and F_SETOWN_EX.
+    forbidden("fcntl", libc::SYS_fcntl, [-1, 10, libc::SIGKILL]),
+    forbidden("fcntl", libc::SYS_fcntl, [-1, 15, 0]),
     // Typing for a terminal.
     forbidden("ioctl", libc::SYS_ioctl, [-1, 0x5412, 0]),
 ];
@@ -134,7 +140,7 @@ fn the_process_of_one_case() {
     let kind = words.next().and_then(ProcessKind::of_name).expect("a kind");
     let mode = words.next().and_then(Mode::parse).expect("a mode");
     let case = words.next().expect("a case");
-    filter_calls(kind, mode, report).expect("the kernel has filters");
+    filter_calls(kind, mode, Signals::ToItself, report).expect("the kernel has filters");
     match case {
         "allowed" => make_allowed_calls(kind),
         place => {

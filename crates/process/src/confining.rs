@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use config::Config;
-use confinement::{Freedom, Mode, Place, ProcessKind, Ruleset};
+use confinement::{Freedom, Mode, Place, ProcessKind, Ruleset, Signals};
 use messaging::TransportKind;
 use rustix::fs::{Mode as FileMode, OFlags};
 use settings::Settings;
@@ -22,6 +22,15 @@ static SUPERVISOR: OnceLock<WorkerEnd> = OnceLock::new();
 pub fn confinement_mode(config: &Config) -> Mode {
     let word = config.global.option("choro", "confinement");
     word.and_then(Mode::parse).unwrap_or_default()
+}
+
+/// Returns the signals that processes send each other: messages by TDB are announced by one.
+#[must_use]
+pub fn signals_of(config: &Config) -> Signals {
+    match messaging_settings(&config.global) {
+        Ok(how) if how.kind == TransportKind::Tdb => Signals::OfMessages,
+        _ => Signals::ToItself,
+    }
 }
 
 /// Takes from this process the capabilities that its kind does not need, before it has a second
@@ -42,9 +51,7 @@ pub fn ruleset(settings: &Settings, kind: ProcessKind, all_paths: bool) -> Optio
     if confinement_mode(&settings.config) != Mode::On {
         return None;
     }
-    let transport = messaging_settings(&settings.config.global).map(|it| it.kind);
-    // Without an answer there are no messages, either.
-    let signals = transport.is_ok_and(|it| it == TransportKind::Tdb);
+    let signals = signals_of(&settings.config) == Signals::OfMessages;
     let ruleset = Ruleset::new(kind, Freedom { all_paths, signals });
     let warn = |error| tracing::warn!("paths of {} are not restricted: {error}", kind.name());
     ruleset.map_err(warn).ok().flatten()
@@ -82,10 +89,11 @@ pub fn keep_to(ruleset: Option<&Ruleset>, kind: ProcessKind) {
 /// call outside the list ends it, and the supervisor learns which one it was. What the kernel
 /// cannot filter is left.
 pub fn confine(settings: &Settings, kind: ProcessKind, control: &WorkerEnd) {
-    let mode = confinement_mode(&settings.config);
+    let config = &settings.config;
+    let (mode, signals) = (confinement_mode(config), signals_of(config));
     let held = control.try_clone().and_then(|socket| {
         SUPERVISOR.get_or_init(|| socket);
-        confinement::filter_calls(kind, mode, report)
+        confinement::filter_calls(kind, mode, signals, report)
     });
     // The supervisor has told the operator when it started, where no process can be.
     if let Err(error) = held {

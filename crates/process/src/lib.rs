@@ -41,7 +41,7 @@ pub use confinement::priority::{
     take_idle_priority,
 };
 pub use confining::{
-    confine, confinement_mode, give_up_capabilities, keep_to, ruleset, ruleset_with,
+    confine, confinement_mode, give_up_capabilities, keep_to, ruleset, ruleset_with, signals_of,
 };
 pub use deadline::{Deadline, deadline_signal};
 pub use event_set::EventSet;

@@ -23,7 +23,10 @@ impl Supervisor {
         } else {
             match confinement::unavailable() {
                 Some(why) => tracing::warn!("processes may make all system calls: {why}"),
-                None => confinement::prepare(ProcessKind::Worker, mode),
+                None => {
+                    let signals = process::signals_of(&settings.config);
+                    confinement::prepare(ProcessKind::Worker, mode, signals);
+                }
             }
         }
         let lacks = confinement::paths_unavailable().or_else(confinement::tcp_unavailable);

@@ -16,7 +16,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::IntoResponse;
 use axum::routing::get;
 use clap::Parser;
-use confinement::{Freedom, Mode, ProcessKind, Ruleset, known_call_name};
+use confinement::{Freedom, Mode, ProcessKind, Ruleset, Signals, known_call_name};
 use rustix::process::DumpableBehavior;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Mutex, mpsc};
@@ -82,9 +82,8 @@ impl WebArguments {
             writeln!(io::stderr(), "choro {}: {error}", Self::NAME)?;
         }
         // Without filters in the kernel it serves all the same, as it has no rights.
-        if let Err(error) =
-            confinement::filter_calls(ProcessKind::MetricsWeb, self.confinement, report)
-        {
+        let (kind, signals) = (ProcessKind::MetricsWeb, Signals::ToItself);
+        if let Err(error) = confinement::filter_calls(kind, self.confinement, signals, report) {
             writeln!(io::stderr(), "choro {}: {error}", Self::NAME)?;
         }
         runtime.block_on(answer_clients(listener, address, socket))
