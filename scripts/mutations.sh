@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Shows that the tests of failing channels would notice a server that does it wrong: they pass with
-# the server as it is, and fail with each of the mistakes of crates/settings/src/mistake.rs.
+# the server as it is, and fail with each of the mistakes of crates/mistake/src/lib.rs.
 #
 #   TIMES=3 scripts/mutations.sh    each mistake so often
 set -euo pipefail

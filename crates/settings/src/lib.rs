@@ -5,7 +5,6 @@
 pub mod container;
 pub mod default_share;
 pub mod messaging_settings;
-pub mod mistake;
 mod replaced_file;
 
 use std::fmt;

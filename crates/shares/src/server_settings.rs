@@ -1,5 +1,6 @@
 //! Settings of the engine, made of the configuration.
 
+use mistake::{Mistake, is_made};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,6 @@ use process::clocks::wall_clock;
 use proto::logon_throttle::ThrottleSettings;
 use proto::settings::{BreakRetry, MapToGuest, Policy, ServerSettings};
 use settings::Settings;
-use settings::mistake::{Mistake, is_made};
 use wire::Dialect;
 
 use super::catalogue::ConfiguredShares;

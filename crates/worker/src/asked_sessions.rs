@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use crypto::{Cipher, SigningAlgorithm, SigningKey};
 use dtyp::ServerId;
 use messaging::{Content, FindSession, FoundSession, Message, MessageKind, SessionFound};
+use mistake::{Mistake, is_made};
 use proto::effect::{LentSession, SessionElsewhere};
 use proto::{Reply, RequestId};
 use tracing::debug;
@@ -103,7 +104,8 @@ impl Worker {
 /// Answers another worker's question about a session of this one: with the key only if that has
 /// signed the message.
 fn answer_to(question: &FindSession, session: Option<LentSession>) -> SessionFound {
-    let session = session.filter(|session| session.has_signed(&question.message));
+    let session =
+        session.filter(|it| it.has_signed(&question.message) || is_made(Mistake::SessionsLent));
     let session = session.map(|session| FoundSession {
         dialect: session.dialect.0,
         cipher: session.cipher.map_or(0, Cipher::id),

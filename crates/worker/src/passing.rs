@@ -8,6 +8,7 @@
 mod handover;
 pub(super) mod queue;
 
+use mistake::{Mistake, is_made};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Instant;
 
@@ -19,7 +20,6 @@ use messaging::{
 use process::clocks::wall_clock;
 use proto::Reply;
 use proto::server::Passed;
-use settings::mistake::{Mistake, is_made};
 use tables::{Claim, ClientRecord};
 use tracing::{debug, warn};
 
