@@ -10,7 +10,8 @@ cd "$(dirname "$0")/.."
 FUZZ_SMOKE_SECONDS=5
 # Suites that are run once more without io_uring, in a minute or so.
 TOO_WITHOUT_IO_URING=(
-    --test channels --test contract --test durable --test receivefile --test sendfile --test smbclient
+    --test attacker --test channels --test contract --test durable --test receivefile
+    --test sendfile --test smbclient
 )
 
 # Suites that are run once more with a server that is confined as its unit file says: those with Debian's
