@@ -32,7 +32,10 @@ pub(super) const TDB_DEFAULT: c_int = 0;
 pub(super) const TDB_CLEAR_IF_FIRST: c_int = 1;
 pub(super) const TDB_NOMMAP: c_int = 8;
 pub(super) const TDB_NOSYNC: c_int = 64;
+pub(super) const TDB_SEQNUM: c_int = 128;
 pub(super) const TDB_VOLATILE: c_int = 256;
+pub(super) const TDB_ALLOW_NESTING: c_int = 512;
+pub(super) const TDB_DISALLOW_NESTING: c_int = 1024;
 pub(super) const TDB_INCOMPATIBLE_HASH: c_int = 2048;
 pub(super) const TDB_MUTEX_LOCKING: c_int = 4096;
 

@@ -116,6 +116,8 @@ pub struct Tdb {
 /// Access to a table. It decides on the locks as well.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Access {
+    /// Changes a file of another program's server, with that server's flags.
+    Managed(c_int),
     /// Reads without locks, so that a tool that is stopped halfway blocks no other process.
     Observe,
     /// Changes a file that outlives the server. Its locks are those of `fcntl`: libtdb keeps
@@ -201,6 +203,22 @@ impl Tdb {
         Self::open(path, hash_size, access, flags)
     }
 
+    /// Opens a file that another program's server has created and holds open, such as ctdbd, with
+    /// the flags of `tdb_open` that this server tells: all processes must lock and hash alike.
+    ///
+    /// The file is emptied if that server has ended, and the flags say that the first one does so.
+    ///
+    /// # Errors
+    /// As [`Tdb::join`]; `InvalidInput` for flags that would make another file, or none at all.
+    pub fn managed(path: &Path, flags: u32) -> io::Result<Self> {
+        let flags = c_int::try_from(flags).map_err(|_| io::ErrorKind::InvalidInput)?;
+        if flags & !MANAGED_FLAGS != 0 {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let open_flags = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW;
+        Self::open(path, 0, Access::Managed(flags), open_flags)
+    }
+
     /// File descriptor of the open file.
     #[must_use]
     pub fn descriptor(&self) -> BorrowedFd<'_> {
@@ -235,6 +253,7 @@ impl Tdb {
             return Err(io::ErrorKind::ResourceBusy.into());
         }
         let tdb_flags = match access {
+            Access::Managed(flags) => flags,
             Access::Observe => ffi::TDB_DEFAULT,
             Access::Stable => ffi::TDB_INCOMPATIBLE_HASH,
             Access::Unmapped => VOLATILE_FLAGS | ffi::TDB_NOMMAP,
@@ -450,7 +469,7 @@ impl Tdb {
     ) -> Result<Option<R>, TdbError> {
         match self.access {
             Access::Observe => Ok(self.fetch(key)?.map(|value| parse(&value))),
-            Access::Stable | Access::Unmapped | Access::Update => {
+            Access::Managed(_) | Access::Stable | Access::Unmapped | Access::Update => {
                 with_normal_priority(|| self.parse(key, parse))
             }
         }
@@ -618,6 +637,17 @@ unsafe fn bytes<'a>(data: TdbData) -> &'a [u8] {
 /// list of free space, which has one lock for the whole file.
 const VOLATILE_FLAGS: c_int =
     ffi::TDB_CLEAR_IF_FIRST | ffi::TDB_INCOMPATIBLE_HASH | ffi::TDB_NOSYNC | ffi::TDB_VOLATILE;
+
+/// Flags that [`Tdb::managed`] accepts: they are about locks, hashes, and writes to the disk.
+const MANAGED_FLAGS: c_int = ffi::TDB_ALLOW_NESTING
+    | ffi::TDB_CLEAR_IF_FIRST
+    | ffi::TDB_DISALLOW_NESTING
+    | ffi::TDB_INCOMPATIBLE_HASH
+    | ffi::TDB_MUTEX_LOCKING
+    | ffi::TDB_NOMMAP
+    | ffi::TDB_NOSYNC
+    | ffi::TDB_SEQNUM
+    | ffi::TDB_VOLATILE;
 
 /// Flags of a process that changes the table.
 fn update_flags() -> c_int {
