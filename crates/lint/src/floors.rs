@@ -6,7 +6,7 @@ pub const CRATES: &[&[&str]] = &[
     &["mistake"],
     &["confinement", "dtyp", "lint", "slow_fs", "trace", "uring"],
     &["tdb"],
-    &["arbitration", "auth", "logon", "object", "qos", "rpc", "wire"],
+    &["arbitration", "auth", "ctdb", "logon", "object", "qos", "rpc", "wire"],
     &["crypto"],
     &["model"],
     &["engine"],
