@@ -335,6 +335,32 @@ fn settings_that_must_not_be_ignored_are_refused_with_a_remedy() {
 }
 
 #[test]
+fn a_cluster_without_a_ctdbd_is_one_line_and_a_failure() {
+    let site = Site::new();
+    let socket = text(&site.path("absent"));
+    for lines in ["", "clustering = yes\n"] {
+        site.write_config(&format!("[global]\n{lines}ctdbd socket = {socket}\n"));
+        for arguments in [&["status", "--cluster"][..], &["status", "--cluster", "--json"]] {
+            let outcome = site.run(arguments);
+            assert_eq!(outcome.output(), "");
+            let error = outcome.fails(1);
+            let end = format!(" the socket {socket}: ctdbd is not running: ");
+            assert!(error.contains(&end) && error.lines().count() == 1, "{error}");
+        }
+    }
+    // The configuration is refused all the same, and says so last.
+    let outcome = site.run(&["check"]);
+    let error = outcome.error();
+    outcome.fails(1);
+    let line = format!("Cluster: ctdbd is not running: {socket}: ");
+    assert!(error.starts_with(&line) && error.contains("`clustering = yes`"), "{error}");
+    let rows: serde_json::Value =
+        serde_json::from_str(&site.run(&["check", "--json"]).output()).expect("it is JSON");
+    assert_eq!((&rows[0]["kind"], &rows[0]["fault"]), (&"cluster".into(), &true.into()));
+    assert!(site.run(&["serve"]).fails(1).contains("`choro check` shows the state"));
+}
+
+#[test]
 fn status_without_a_server_fails() {
     let site = Site::new();
     fs::create_dir(site.path("lock")).expect("it is new");

@@ -178,7 +178,6 @@ const GLOBAL: &[&str] = &[
     "create krb5 conf",
     "ctdb locktime warn threshold",
     "ctdb timeout",
-    "ctdbd socket",
     "cups connection timeout",
     "cups encrypt",
     "cups server",

@@ -31,6 +31,8 @@ parameter_table! {
         cache_directory: String = "cache directory", Kind::Path, "/var/cache/choro";
         /// Tell clients about changes in folders they watch.
         change_notify: bool = "change notify", Kind::Bool, "Yes";
+        /// Socket of ctdbd, for `choro check` and `choro status --cluster`. Empty: the usual one.
+        ctdbd_socket: String = "ctdbd socket", Kind::Path, "";
         /// Minutes after which a connection without open files is closed; 0 for never.
         deadtime: u32 = "deadtime", Kind::Integer { min: 0, max: 35_791_394 }, "10080", NotYet;
         /// Keytab that checks Kerberos tickets, with `kerberos method = dedicated keytab`.

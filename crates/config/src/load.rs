@@ -110,6 +110,8 @@ struct Loader<'a> {
     total_bytes: u64,
     inherited_bytes: usize,
     warnings_dropped: usize,
+    /// The line that makes the server a node of a cluster: its value, the reason to refuse it.
+    clustered: Option<(String, &'static str, Place)>,
 }
 
 impl<'a> Loader<'a> {
@@ -132,10 +134,15 @@ impl<'a> Loader<'a> {
             total_bytes: 0,
             inherited_bytes: 0,
             warnings_dropped: 0,
+            clustered: None,
         }
     }
 
     fn finish(mut self) -> Result<Loaded, LoadError> {
+        if let Some((value, reason, Place { file, line })) = self.clustered {
+            let socket = self.loaded.global.typed("ctdbd socket");
+            return Err(LoadError::Clustered { file, line, value, reason, socket });
+        }
         self.finish_text()?;
         if self.warnings_dropped > 0 {
             self.loaded.warnings.push(Warning {
@@ -308,7 +315,13 @@ impl<'a> Loader<'a> {
         place: &Place,
     ) -> Result<(), LoadError> {
         let name = parameter.name;
+        if name == "clustering" {
+            self.clustered = None;
+        }
         match unsupported::of(name, value) {
+            Some(Unsupported::Cluster(reason)) => {
+                self.clustered = Some((quoted(value), reason, place.clone()));
+            }
             Some(Unsupported::Refused(reason)) => {
                 return Err(unsupported(name, value, reason, place));
             }

@@ -8,6 +8,9 @@
 /// A refusal of the configuration, or a warning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unsupported {
+    /// As `Refused`, at the end of the configuration: another line names ctdbd's socket, by which
+    /// the reason is explained.
+    Cluster(&'static str),
     /// The configuration must not be served; the text has the reason and a remedy.
     Refused(&'static str),
     /// The configuration is served; the text names the missing effect.
@@ -20,7 +23,7 @@ pub(crate) fn of(parameter: &str, value: &str) -> Option<Unsupported> {
     let is = |words: &[&str]| words.contains(&value.as_str());
     let yes = is(YES);
     let found = match parameter {
-        "clustering" if yes => Unsupported::Refused(CLUSTER),
+        "clustering" if yes => Unsupported::Cluster(CLUSTER),
         "config backend" if !is(&["", "file"]) => Unsupported::Refused(REGISTRY),
         "config file" if !value.is_empty() => Unsupported::Refused(OTHER_FILE),
         "domain logons" if yes => Unsupported::Refused(CONTROLLER),
@@ -42,7 +45,8 @@ pub(crate) fn of_module(name: &str) -> Option<&'static str> {
 const YES: &[&str] = &["yes", "true", "1", "on"];
 
 const CLUSTER: &str = "clusters are not supported: nodes would not see each other's locks and \
-                       open files; serve from one machine with `clustering = no`";
+                       open files; serve from one machine with `clustering = no`. `choro check` \
+                       shows the state of the cluster";
 /// Of a server role of a domain controller.
 pub(crate) const CONTROLLER: &str = "this server cannot be a domain controller; `server role = \
                                      standalone server` serves files to users of its own";
@@ -72,7 +76,7 @@ mod tests {
     use super::*;
 
     fn is_refused(parameter: &str, value: &str) -> bool {
-        matches!(of(parameter, value), Some(Unsupported::Refused(_)))
+        matches!(of(parameter, value), Some(Unsupported::Cluster(_) | Unsupported::Refused(_)))
     }
 
     #[test]

@@ -138,6 +138,20 @@ pub enum LoadError {
         /// Fault of the section, in words.
         reason: String,
     },
+    /// The server would be a node of a cluster.
+    #[error("{file}:{line}: `clustering = {value}` is not supported: {reason}")]
+    Clustered {
+        /// File that has the setting.
+        file: String,
+        /// Line of the setting, from 1.
+        line: u32,
+        /// The value, shortened for the message.
+        value: String,
+        /// Harm of ignoring the setting, and a remedy.
+        reason: &'static str,
+        /// Socket of ctdbd, as `ctdbd socket` names it; empty for the usual one.
+        socket: String,
+    },
     /// A section header without name or without `]`. The lines below it would land in the section
     /// above it.
     #[error("{file}:{line}: section header without {missing}")]

@@ -1,5 +1,6 @@
 //! `choro check`, the command that validates a configuration.
 
+mod cluster;
 mod controller_time;
 mod depots;
 mod domain;
@@ -28,7 +29,8 @@ use worker::{KeptMounts, PathRules};
 ///
 /// Prints the configuration in effect, as `testparm -s` does. Reports unknown parameters with the
 /// nearest known name, shares whose folder is missing, and users, groups, programs and interfaces
-/// that this machine does not have.
+/// that this machine does not have. Of a configuration with `clustering = yes`, which is refused,
+/// shows the state of the cluster.
 ///
 /// Exits with 1 if the configuration cannot be served.
 #[derive(Args, Debug)]
@@ -60,7 +62,13 @@ impl Check {
         if self.file.is_some() && config.is_some() {
             return Err(super::conflict("give either FILE or --config, not both"));
         }
-        let mut settings = Settings::find(self.file.as_deref().or(config))?;
+        let mut settings = match Settings::find(self.file.as_deref().or(config)) {
+            Ok(settings) => settings,
+            Err(refusal) => {
+                cluster::explain(&refusal, self.json)?;
+                return Err(refusal);
+            }
+        };
         if self.interfaces {
             return interfaces::show(&settings.config.global, self.json);
         }

@@ -1,6 +1,7 @@
 //! `choro status`, which lists clients and opens.
 
 pub(super) mod channels;
+pub(super) mod cluster;
 mod confinement;
 
 use std::io::{self, Write};
@@ -29,13 +30,19 @@ use channels::SessionChannels;
 /// running.
 #[derive(Args, Debug)]
 pub(super) struct Status {
-    /// Print a JSON array; `kind` of each object is client, session, channel, tree_connect or open.
+    /// Print a JSON array; `kind` of each object is client, session, channel, tree_connect or open;
+    /// with --cluster: cluster, node or public_address.
     #[arg(long)]
     json: bool,
     /// Show instead the rights of the server's processes: system calls, programs, capabilities; and
     /// what is not confined, with the reason (docs/design/isolation.md).
     #[arg(long)]
     confinement: bool,
+    /// Show instead the nodes of the cluster, its generation, whether it recovers, and where its
+    /// public addresses are, as ctdbd on this machine has them. No server needs to run; without
+    /// ctdbd, the exit code is 1.
+    #[arg(long, conflicts_with = "confinement")]
+    cluster: bool,
 }
 
 /// Contents of the tables at one moment.
@@ -49,6 +56,9 @@ struct Snapshot {
 
 impl Status {
     pub(super) fn run(&self, config: Option<&Path>) -> anyhow::Result<()> {
+        if self.cluster {
+            return cluster::show(config, self.json);
+        }
         let settings = Settings::find(config)?;
         if self.confinement {
             return confinement::show(&settings, self.json);

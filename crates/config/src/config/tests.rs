@@ -53,6 +53,19 @@ fn a_file_and_its_includes_are_read_from_disk() {
     assert!(matches!(Config::load(&folder.path().join("none")), Err(LoadError::Unreadable { .. })));
 }
 
+/// The socket may be named behind the line that is refused.
+#[test]
+fn the_refusal_of_a_cluster_names_the_socket_of_ctdbd() {
+    let refused = |text: &str| match Config::parse(text, "t") {
+        Err(LoadError::Clustered { line, socket, .. }) => Some((line, socket)),
+        other => other.map(|_| None).expect("it is no other refusal"),
+    };
+    let text = "[global]\nclustering = yes\nctdbd socket = /run/x\n[data]\npath = /srv\n";
+    assert_eq!(refused(text), Some((2, "/run/x".to_owned())));
+    assert_eq!(refused("clustering = 1\n"), Some((1, String::new())));
+    assert_eq!(refused("clustering = yes\nclustering = no\n"), None, "the last line counts");
+}
+
 #[test]
 fn text_from_elsewhere_reads_no_files() {
     let (_, warnings) = Config::parse("include = /etc/hostname\n", "t").expect("served");
