@@ -14,7 +14,7 @@
 #   make conformance NEWEST=yes the smbtorture of Debian's unstable distribution, in a chroot
 
 .DEFAULT_GOAL := $(if $(MESSAGING),build,help)
-.PHONY: bench build compare conformance deb docs domain domain-test fuzz help image install instructions limits lint mutations nightly run simulate test
+.PHONY: bench build cluster cluster-test compare conformance deb docs domain domain-test fuzz help image install instructions limits lint mutations nightly run simulate test
 
 SHARE ?=
 CONFIG ?=
@@ -52,6 +52,12 @@ domain: ## Start a domain in namespaces with Choro as a member, to try logons
 
 domain-test: ## Test a member of such a domain (part of make test, where root is)
 	@scripts/domain.sh test '$(ONLY)'
+
+cluster: ## Start three nodes of CTDB in namespaces, to look at a cluster
+	@scripts/cluster.sh
+
+cluster-test: ## Test with such nodes (part of make nightly; make test has one of them)
+	@scripts/cluster.sh test
 
 mutations: ## Break the server on purpose and see that the tests notice
 	@scripts/mutations.sh

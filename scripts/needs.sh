@@ -87,6 +87,14 @@ install_quietly() {
             fi
             ;;
     esac
+    # Nor must a CTDB that is only here for tests take this machine into a cluster.
+    case " $* " in
+        *' ctdb '*)
+            if command -v systemctl >/dev/null; then
+                as_root systemctl disable --quiet ctdb 2>/dev/null || true
+            fi
+            ;;
+    esac
 }
 
 # The mirror that this machine uses, since it may be the only one within reach; nothing if it says
@@ -210,8 +218,8 @@ keep_frame_pointers() {
 # What it takes to run all tests.
 need_to_test() {
     need_to_build
-    need_packages acl=setfacl attr=setfattr bpftrace chromium debootstrap e2fsprogs=mkfs.ext4 \
-        fail2ban=fail2ban-regex git iproute2=ip linux-perf=perf passwd=useradd procps=ps python3 python3-zeroconf=python3 \
+    need_packages acl=setfacl attr=setfattr bpftrace chromium ctdb=ctdbd debootstrap e2fsprogs=mkfs.ext4 \
+        ethtool fail2ban=fail2ban-regex git iproute2=ip linux-perf=perf passwd=useradd procps=ps python3 python3-zeroconf=python3 \
         samba=smbd samba-common-bin=testparm samba-testsuite=smbtorture samba-vfs-modules=smbd smbclient strace systemd=systemd-analyze \
         tdb-tools=tdbdump util-linux=unshare valgrind xfsprogs=mkfs.xfs
 }

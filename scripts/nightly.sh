@@ -3,7 +3,7 @@
 # to Choro and Samba, whose answers must be the same. After that a flood of
 # 20,000 connections from networks that the test makes, while a user's copy goes on. Its figures are
 # for people to read: how long the user's requests take with and without the flood, and what memory
-# the server has. Then each decoder is fuzzed for a short time. Last, the Debian package: made,
+# the server has. Then three nodes of CTDB are started, stopped and killed. Then each decoder is fuzzed for a short time. Last, the Debian package: made,
 # installed in a Debian of its own, and removed; and the image, run without rights.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -16,6 +16,8 @@ build_choro
 export CHORO_BIN=$choro FLOOD_CONNECTIONS=20000
 say 'a flood of 20,000 connections (about a minute)'
 cargo test --locked -p choro --test flood -- --nocapture a_flood_from_other_networks
+say 'three nodes of CTDB (a minute)'
+scripts/cluster.sh test
 
 scripts/fuzz.sh 5
 

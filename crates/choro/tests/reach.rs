@@ -37,7 +37,7 @@ fn has_landlock() -> bool {
 fn status(server: &TestServer) -> String {
     let show = || server.site().run(&["status", "--confinement"]).succeeds();
     let is_ready = |it: &str| it.contains(" worker ") && it.contains("its list");
-    wait_until(|| show().lines().any(|it| is_ready(it)), || server.log());
+    wait_until(|| show().lines().any(is_ready), || server.log());
     show()
 }
 
