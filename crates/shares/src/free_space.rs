@@ -6,8 +6,8 @@ use std::time::Duration;
 use config::{ShellCommand, Substitutions, is_plain_path};
 use object::{FreeSpace, ObjectPath};
 
+use super::command_user::CommandUser;
 use super::folder_command::{self, block_bytes};
-use super::share_commands::CommandUser;
 
 /// Variable with the argument of the command.
 const DIRECTORY: &str = "CHORO_DIRECTORY";

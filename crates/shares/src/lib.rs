@@ -13,6 +13,7 @@ mod administrators;
 mod audit;
 mod catalogue;
 pub mod classes;
+pub mod command_user;
 mod date;
 pub mod deletions;
 pub mod domain_sid;

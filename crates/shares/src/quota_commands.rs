@@ -6,8 +6,8 @@ use std::path::Path;
 use config::{ShellCommand, Substitutions};
 use object::{Quota, QuotaChange, QuotaLimits, QuotaState, QuotaSubject, ToldQuota};
 
+use super::command_user::CommandUser;
 use super::folder_command::{self, BLOCK_BYTES, block_bytes};
-use super::share_commands::CommandUser;
 
 /// Variables with arguments of the commands.
 const TYPE: &str = "CHORO_QUOTA_TYPE";

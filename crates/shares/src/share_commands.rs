@@ -8,6 +8,7 @@ use config::{ShellCommand, Substitutions};
 use process::Identity;
 use store::Credentials;
 
+use super::command_user::CommandUser;
 use super::free_space::FreeSpaceCommand;
 use super::quota_commands::QuotaCommands;
 use super::served::serves_guest;
@@ -25,17 +26,6 @@ pub struct ShareCommand {
     pub user: CommandUser,
     /// Its failure refuses the tree connect.
     pub refuses: bool,
-}
-
-/// The user of a tree connect that has commands.
-#[derive(Clone, Debug)]
-pub struct CommandUser {
-    /// User to run a command; none for that of the server.
-    pub identity: Option<Identity>,
-    /// Name of the user who is served.
-    pub requester: String,
-    /// Guests write no line into the log by commands that fail.
-    pub is_guest: bool,
 }
 
 /// The commands of one tree connect.

@@ -1,6 +1,7 @@
 //! A directory is opened by its name after it was made, and somebody may have put another one there
-//! in between: also another one of the same user. One that gets a descriptor has a temporary name then,
-//! which the attacker finds in the folder. The tests need root, because they are about several users, and end at once without it.
+//! in between: also another one of the same user. One that gets a descriptor has a temporary name
+//! then, which the attacker finds in the folder. The tests need root, because they are about
+//! several users, and end at once without it.
 
 mod support;
 

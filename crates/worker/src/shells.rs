@@ -2,7 +2,7 @@
 
 use config::ShellCommand;
 use process::{CommandRequest, PassedCommand};
-use shares::share_commands::CommandUser;
+use shares::command_user::CommandUser;
 
 use super::event_loop::Worker;
 

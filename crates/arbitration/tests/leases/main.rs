@@ -285,10 +285,10 @@ fn a_changed_listing_breaks_all_leases_but_that_of_the_changing_client() {
     assert_eq!(file.record.take_notices(server(3), |_| true), [], "keys alone are compared");
 }
 
-/// A client that may only read would keep others out for 35 s with each change, by leaving the breaks
-/// of its lease without an answer.
+/// A client that may only read would keep others out for 35 s with each change, by leaving the
+/// breaks of its lease without an answer.
 #[test]
-fn who_takes_nothing_from_a_lease_waits_for_no_break_of_it() {
+fn an_open_that_takes_nothing_from_a_lease_waits_for_no_break_of_it() {
     for is_directory in [true, false] {
         let mut file = File::default();
         let wish = |worker| lease_wish(worker, 1, RH);

@@ -116,8 +116,8 @@ impl Store {
         self.created(place, &status, opened)
     }
 
-    /// Whether a new object gets a descriptor, another owner, or a mode that it cannot be made with,
-    /// so that nobody may open it by its first mode.
+    /// Whether a new object gets a descriptor, another owner, or a mode that it cannot be made
+    /// with, so that nobody may open it by its first mode.
     fn sets_rights(&self, root: &Root, request: &OpenRequest, parent: &Parent) -> bool {
         let RootSettings { nt_acls, inherit_owner, .. } = &root.settings;
         let passes_on = *inherit_owner != InheritOwner::No
@@ -173,8 +173,8 @@ impl Store {
     }
 
     /// Whether the user can have made an object that was opened by its name after that. If not, the
-    /// kernel would still permit root everything on it, and its owner to set rights: that is refused,
-    /// and the object stays.
+    /// kernel would still permit root everything on it, and its owner to set rights: that is
+    /// refused, and the object stays.
     fn verify_made(
         &self,
         (fd, status): (BorrowedFd<'_>, &Statx),

@@ -7,9 +7,9 @@ use object::{FreeSpace, QuotaChange, QuotaSubject, RootId, ToldQuota};
 use process::PassedCommand;
 use proto::{Reply, RequestId};
 use rustc_hash::FxHashMap;
+use shares::command_user::CommandUser;
 use shares::free_space::{self, FreeSpaceCommand};
 use shares::quota_commands::{self, QuotaCommands};
-use shares::share_commands::CommandUser;
 
 /// Time for which a command that has failed is not run again.
 const RETRY_TIME: Duration = Duration::from_secs(10);
