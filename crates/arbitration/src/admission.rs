@@ -32,8 +32,14 @@ use crate::share_mode::{ShareMode, conflict};
 use crate::standing::Standing;
 
 /// Number of equal parts of the opens left by other clients; a client may have one part: 1,024
-/// opens of an otherwise unused file.
+/// opens of an otherwise unused file. So may all clients of a user together, of those that other
+/// users have left, and all guests.
 const OPEN_PARTS: usize = 16;
+
+/// Opens of a file that each client may have, although all clients of its user together, or all
+/// guests, have their part: more than a client at rest has of a folder. So one account serves as
+/// many machines as there are clients.
+const CLIENT_OPENS_MIN: usize = 8;
 
 /// Bytes of an open in a record beside its path: more than most have.
 const OPEN_BYTES: usize = 256;
@@ -105,7 +111,8 @@ pub enum Refusal {
     DeletePending,
     /// The share mode of another open conflicts.
     Sharing,
-    /// The file has [`FILE_OPENS_MAX`] opens, or the client has its share of them: [`Standing`].
+    /// The file has [`FILE_OPENS_MAX`] opens, or the client or its user has its share of them:
+    /// [`Standing`].
     TooManyOpens,
     /// A disconnected persistent open of another client cannot yield: it has no handle caching that
     /// a break could take, or holds locks without write caching.
@@ -121,6 +128,33 @@ struct Others {
     oplocks: bool,
     /// True if one of them uses the file, which excludes write caching.
     users: bool,
+}
+
+/// Opens of a file, and the bytes that they take in its record.
+#[derive(Clone, Copy, Debug, Default)]
+struct Places {
+    opens: usize,
+    bytes: usize,
+}
+
+impl Places {
+    fn add(&mut self, bytes: usize) {
+        self.opens += 1;
+        self.bytes += bytes;
+    }
+}
+
+/// Places of a file, by those who have them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Taken {
+    /// Those of the requesting client.
+    client: Places,
+    /// Those of all other clients.
+    other_clients: Places,
+    /// Those of all clients of the requesting user.
+    user: Places,
+    /// Those of all other users.
+    other_users: Places,
 }
 
 impl AdmissionRequest {
@@ -235,7 +269,7 @@ impl FileRecord {
             return Some(Admission::Wait);
         }
         purged.extend(self.purge_conflicting(request, notify));
-        let is_full = || self.bytes_of_opens(|_| true) >= FILE_BYTES_MAX;
+        let is_full = || self.bytes_of_opens() >= FILE_BYTES_MAX;
         if self.opens.len() >= FILE_OPENS_MAX || is_full() {
             purged.extend(self.purge(|it| !it.excludes(), request.id.worker, notify));
         }
@@ -252,30 +286,48 @@ impl FileRecord {
     }
 
     /// True if the client may have one more open of the file, by their number and by the bytes that
-    /// they take in the record. Disconnected durable opens of other clients do not count: they are
-    /// removed once the file is full. A client is identified by its worker, since anybody can send
-    /// the ClientGuid of another client.
+    /// they take in the record, and all clients of its user together, too. Each of them has few all
+    /// the same. A client is identified by its worker, since anybody can send the ClientGuid of
+    /// another client.
     fn permits_open(&self, request: &AdmissionRequest) -> bool {
-        let is_own = |it: &OpenEntry| it.id.worker == request.id.worker;
-        let is_others = |it: &OpenEntry| !is_own(it) && it.excludes();
-        let count = |of: &dyn Fn(&OpenEntry) -> bool| self.opens.iter().filter(|it| of(it)).count();
-        let opens = (count(&is_others), count(&is_own), 1);
+        let taken = self.taken(request);
         let wanted = bytes_of(&request.facts, self.opens.last().map(|it| &it.facts));
-        let bytes = (self.bytes_of_opens(is_others), self.bytes_of_opens(is_own), wanted);
-        request.standing.permits((FILE_OPENS_MAX, OPEN_PARTS), opens)
-            && request.standing.permits((FILE_BYTES_MAX, OPEN_PARTS), bytes)
+        let permits = |standing: Standing, others: Places, own: Places| {
+            let (opens, bytes) = ((others.opens, own.opens, 1), (others.bytes, own.bytes, wanted));
+            standing.permits((FILE_OPENS_MAX, OPEN_PARTS), opens)
+                && standing.permits((FILE_BYTES_MAX, OPEN_PARTS), bytes)
+        };
+        // All guests together are as one user.
+        let permits_user = || permits(Standing::User, taken.other_users, taken.user);
+        permits(request.standing, taken.other_clients, taken.client)
+            && (taken.client.opens < CLIENT_OPENS_MIN || permits_user())
     }
 
-    /// Bytes that these opens take in the record, about.
-    fn bytes_of_opens(&self, are_counted: impl Fn(&OpenEntry) -> bool) -> usize {
+    /// Counts the opens of the file. Disconnected durable opens of others do not count: they are
+    /// removed once the file is full.
+    fn taken(&self, request: &AdmissionRequest) -> Taken {
+        let mut taken = Taken::default();
         let before = iter::once(None).chain(self.opens.iter().map(|it| Some(&it.facts)));
-        let counted = self.opens.iter().zip(before).filter(|(it, _)| are_counted(it));
-        let of_durability =
-            |it: &Durability| it.owner.len() + 2 * it.lock_sequences.as_slice().len();
-        let of_open = |(it, before): (&OpenEntry, Option<&OpenFacts>)| {
-            bytes_of(&it.facts, before) + it.durability.as_ref().map_or(0, of_durability)
-        };
-        counted.map(of_open).sum()
+        for (open, before) in self.opens.iter().zip(before) {
+            let bytes = bytes_of_open(open, before);
+            match (open.id.worker == request.id.worker, open.excludes()) {
+                (true, _) => taken.client.add(bytes),
+                (false, true) => taken.other_clients.add(bytes),
+                (false, false) => {}
+            }
+            match (open.facts.user == request.facts.user, open.excludes()) {
+                (true, _) => taken.user.add(bytes),
+                (false, true) => taken.other_users.add(bytes),
+                (false, false) => {}
+            }
+        }
+        taken
+    }
+
+    /// Bytes that the opens take in the record, about.
+    fn bytes_of_opens(&self) -> usize {
+        let before = iter::once(None).chain(self.opens.iter().map(|it| Some(&it.facts)));
+        self.opens.iter().zip(before).map(|(it, before)| bytes_of_open(it, before)).sum()
     }
 
     /// Waits for a delegated deletion instead of refusing: the file's last open is closed, and its
@@ -573,4 +625,10 @@ fn bytes_of(facts: &OpenFacts, before: Option<&OpenFacts>) -> usize {
             OPEN_BYTES + facts.share.len() + facts.folder.len() + facts.path.len() + on_disk
         }
     }
+}
+
+/// Returns the bytes that an open of a record takes in it, about.
+fn bytes_of_open(open: &OpenEntry, before: Option<&OpenFacts>) -> usize {
+    let of_durability = |it: &Durability| it.owner.len() + 2 * it.lock_sequences.as_slice().len();
+    bytes_of(&open.facts, before) + open.durability.as_ref().map_or(0, of_durability)
 }

@@ -107,6 +107,9 @@ pub struct OpenFacts {
     pub link: u64,
     /// `Open.ClientGuid` of the client's connection.
     pub client: Guid,
+    /// Number of the user, whatever client it is: one for each user, and 0 for all guests and
+    /// anonymous users.
+    pub user: u64,
     /// `Open.AppInstanceId` of the CREATE; zeros for none.
     pub app_instance_id: Guid,
     /// SessionId of the session that opened it.

@@ -9,7 +9,9 @@ use arbitration::{
 };
 use dtyp::{AccessMask, Guid, ServerId};
 
+/// Request of a client whose user has no other one, or of a guest.
 fn ask(client: u32, number: u64, standing: Standing) -> AdmissionRequest {
+    let user = if standing == Standing::User { u64::from(client) } else { 0 };
     let guid = Guid(u128::from(client).to_le_bytes());
     AdmissionRequest {
         id: OpenId { worker: ServerId { pid: client, unique_id: 1 }, number },
@@ -32,7 +34,7 @@ fn ask(client: u32, number: u64, standing: Standing) -> AdmissionRequest {
         has_waited: false,
         now: Duration::ZERO,
         deadline: Duration::from_secs(35),
-        facts: OpenFacts { client: guid, persistent: number, ..OpenFacts::default() },
+        facts: OpenFacts { client: guid, user, persistent: number, ..OpenFacts::default() },
     }
 }
 
@@ -42,10 +44,17 @@ fn admit(record: &mut FileRecord, ask: &AdmissionRequest) -> Admission {
 
 /// Opens the file until it is refused, and returns the number of opens.
 fn fill(record: &mut FileRecord, client: u32, standing: Standing) -> usize {
+    fill_as(record, ask(client, 0, standing));
+    record.opens.len()
+}
+
+/// Opens the file by such a request until it is refused, and returns the number of new opens.
+fn fill_as(record: &mut FileRecord, mut request: AdmissionRequest) -> u64 {
     for number in 0.. {
-        match admit(record, &ask(client, number, standing)) {
+        request.id.number = number;
+        match admit(record, &request) {
             Admission::Granted(_) => {}
-            Admission::Refused(Refusal::TooManyOpens) => return record.opens.len(),
+            Admission::Refused(Refusal::TooManyOpens) => return number,
             other => panic!("{other:?}"),
         }
     }
@@ -60,6 +69,58 @@ fn one_client_leaves_the_other_opens_of_a_file_to_others() {
         let other = admit(&mut record, &ask(2, 0, standing));
         assert!(matches!(other, Admission::Granted(_)), "{other:?}");
     }
+}
+
+#[test]
+fn all_clients_of_a_user_take_the_part_of_one_and_then_eight_opens_each() {
+    let mut record = FileRecord::default();
+    let of_user = |client: u32| {
+        let mut request = ask(client, 0, Standing::User);
+        request.facts.user = 7;
+        request
+    };
+    let opens: Vec<u64> = (100..148).map(|it| fill_as(&mut record, of_user(it))).collect();
+    assert_eq!(opens, [&[1_024][..], &[8; 47]].concat());
+    // Another one has a part of what this one has left.
+    assert_eq!(fill_as(&mut record, ask(1, 0, Standing::User)), 936);
+}
+
+#[test]
+fn all_guests_take_the_part_of_one_user_and_then_eight_opens_each() {
+    let mut record = FileRecord::default();
+    let fill = |client: u32| fill_as(&mut record, ask(client, 0, Standing::Guest));
+    let opens: Vec<u64> = (100..148).map(fill).collect();
+    assert_eq!(opens[..4], [256, 252, 248, 244]);
+    assert_eq!(opens[4..6], [24, 8]);
+    assert_eq!(opens[6..], [8; 42]);
+    assert_eq!(fill_as(&mut record, ask(1, 0, Standing::User)), 938);
+}
+
+#[test]
+fn one_account_serves_a_file_to_two_thousand_machines_and_more() {
+    let mut record = FileRecord::default();
+    admit(&mut record, &ask(1, 0, Standing::User));
+    let entry = record.opens[0].clone();
+    for number in 0..2_000 {
+        let AdmissionRequest { id, .. } = ask(100 + number, 0, Standing::User);
+        record.opens.push(arbitration::OpenEntry { id, ..entry.clone() });
+    }
+    let mut request = ask(9_999, 0, Standing::User);
+    request.facts.user = entry.facts.user;
+    assert_eq!(fill_as(&mut record, request), 8);
+}
+
+#[test]
+fn users_of_many_names_fill_a_file() {
+    let mut record = FileRecord::default();
+    admit(&mut record, &ask(1, 0, Standing::User));
+    let entry = record.opens[0].clone();
+    for client in 2..16_000 {
+        let AdmissionRequest { id, facts, .. } = ask(client, 0, Standing::User);
+        record.opens.push(arbitration::OpenEntry { id, facts, ..entry.clone() });
+    }
+    let other = admit(&mut record, &ask(16_000, 0, Standing::User));
+    assert!(matches!(other, Admission::Granted(_)), "{other:?}");
 }
 
 #[test]

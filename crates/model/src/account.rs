@@ -1,10 +1,14 @@
 //! Accounts of users, and owners of proofs.
 
+use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
 use dtyp::Sid;
 use object::UserId;
+
+/// Number of guests and anonymous users in the records of files: anyone can be any of them.
+pub const GUESTS_NUMBER: u64 = 0;
 
 /// An account as the server knows it.
 #[derive(Clone, Debug)]
@@ -29,6 +33,16 @@ pub struct Account {
 }
 
 impl Account {
+    /// Returns the number that tells the user apart in the records of files: a hash of its
+    /// identity, the same in all processes.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        // This hasher has no random key.
+        let mut hasher = DefaultHasher::new();
+        hasher.write(self.identity.as_bytes());
+        hasher.finish().max(GUESTS_NUMBER + 1)
+    }
+
     /// Memory of its groups in bytes: here, and in the credentials of the store.
     #[must_use]
     pub fn group_bytes(&self) -> usize {

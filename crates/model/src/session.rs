@@ -7,7 +7,7 @@ use arbitration::Standing;
 use crypto::{NonceCounter, SigningKey, TransformKey};
 use rustc_hash::FxHashMap;
 
-use crate::account::{Account, TicketOwner};
+use crate::account::{Account, GUESTS_NUMBER, TicketOwner};
 use crate::connection::{ConnectionId, Negotiated};
 use crate::memory_account::Charge;
 use crate::reject::Reject;
@@ -63,6 +63,8 @@ pub struct Session {
     /// Share of a file's opens and locks that the user may take: decided by each authentication,
     /// since every CREATE and LOCK needs it.
     pub standing: Standing,
+    /// Number of the user in the records of files: [`Account::number`], as its standing.
+    pub user_number: u64,
     /// `Session.SigningRequired`.
     pub signing_required: bool,
     /// `Session.EncryptData`.
@@ -157,6 +159,7 @@ impl Session {
             client_name: String::new(),
             is_anonymous: false,
             standing: Standing::Guest,
+            user_number: GUESTS_NUMBER,
             signing_required: false,
             encrypt_data: false,
             sealing: None,

@@ -122,6 +122,7 @@ impl Scene {
             client_name: String::new(),
             is_anonymous: false,
             standing: Standing::User,
+            user_number: account().number(),
             signing_required: false,
             encrypt_data: false,
             sealing: None,

@@ -1,6 +1,7 @@
 //! Limits on one client's part of a file's record.
 
 use dtyp::{AccessMask, Guid};
+use testkit::accounts::{ALICE, BOB};
 use testkit::peer::Offer;
 use testkit::{Create, Login, Peer, World};
 use trace::Reason;
@@ -68,4 +69,25 @@ fn a_client_without_room_in_the_table_of_files_creates_none() {
     let count = (0..100).find(is_refused).expect("the table has an end");
     assert!(count > 2);
     assert!(!world.exists("data", &count.to_string()), "nothing was made for it");
+}
+
+#[test]
+fn opens_of_a_user_have_one_number_with_any_client_and_those_of_guests_none() {
+    let world = World::new();
+    world.add_file("data", "file", b"data");
+    let login = |(user, password)| Login::user(user, password);
+    let logins = [login(ALICE), login(ALICE), login(BOB), Login::anonymous()];
+    let mut peers = Vec::new();
+    for (client, login) in (1..).zip(&logins) {
+        let mut peer = negotiated(&world, client);
+        peer.authenticate(login).ok();
+        peer.tree("data");
+        peer.create(&Create::open("file").access(AccessMask::READ_ATTRIBUTES));
+        peers.push(peer);
+    }
+    let files = world.files();
+    let [(_, record)] = &files[..] else { panic!("one file: {files:?}") };
+    let users: Vec<u64> = record.opens.iter().map(|it| it.facts.user).collect();
+    assert_eq!((users[0] == users[1], users[0] == users[2]), (true, false));
+    assert_eq!(users.iter().map(|it| *it == 0).collect::<Vec<_>>(), [false, false, false, true]);
 }

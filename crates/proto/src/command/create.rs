@@ -684,6 +684,7 @@ fn admit(
         facts: OpenFacts {
             link,
             client: scope.connection.negotiated().client_guid,
+            user: scope.session.user_number,
             app_instance_id: opening.durability.app_instance_id,
             session_id: scope.session.session_id,
             tree_id: scope.tree.tree_id,
@@ -699,10 +700,8 @@ fn admit(
             opened_at: incoming.now.wall,
         },
     };
-    let durability = match opening.durability.is_requested() {
-        true => opening.durability.durability(share, scope.session, is_directory),
-        false => None,
-    };
+    let requested = Some(&opening.durability).filter(|it| it.is_requested());
+    let durability = requested.and_then(|it| it.durability(share, scope.session, is_directory));
     match files.admit(file, &mut request, durability)? {
         Admission::Granted(granted) => {
             if let Some(lease) = granted.lease {

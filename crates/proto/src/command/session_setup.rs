@@ -18,7 +18,7 @@ use engine::pending_command::PendingCommand;
 use engine::request::Incoming;
 use engine::response::{Response, Step};
 use engine::scope::InConnection;
-use model::account::{Account, ProvenUsers};
+use model::account::{Account, GUESTS_NUMBER, ProvenUsers};
 use model::connection::Connection;
 use model::memory_account::Charge;
 use model::reject::Reject;
@@ -560,7 +560,10 @@ fn establish(
     session.party = globals.trace.party("", &done.account.user);
     incoming.trace.belongs_to(session.party);
     session.is_anonymous = done.is_anonymous;
-    session.standing = if done.is_users() { Standing::User } else { Standing::Guest };
+    (session.standing, session.user_number) = match done.is_users() {
+        true => (Standing::User, done.account.number()),
+        false => (Standing::Guest, GUESTS_NUMBER),
+    };
     if is_new {
         if let Some(session_key) = &done.session_key {
             give_keys(session, connection, globals, incoming, session_key);

@@ -28,7 +28,7 @@ const HEAD: [u8; head_without_owner(VERSION).len()] = head_without_owner(VERSION
 /// record grows its buffer.
 const RECORD_BYTES_USUAL: usize = 64;
 
-/// Bytes of an open, as a rule: 113 without an oplock or a lease, and the texts of its path.
+/// Bytes of an open, as a rule: 121 without an oplock or a lease, and the texts of its path.
 const OPEN_BYTES_USUAL: usize = 192;
 
 /// Length of a file's key in bytes.
@@ -202,9 +202,10 @@ fn encode_open(
         }
     }
     let facts = &entry.facts;
-    let mut ids = Block::<60>::default();
+    let mut ids = Block::<68>::default();
     ids.put(facts.link.to_le_bytes());
     ids.put(facts.client.0);
+    ids.put(facts.user.to_le_bytes());
     ids.put(facts.app_instance_id.0);
     ids.put(facts.session_id.to_le_bytes());
     ids.put(facts.tree_id.to_le_bytes());
@@ -280,13 +281,15 @@ fn read_open(
                 })?),
             }),
         };
-    let (link, client, app_instance_id) = (reader.u64()?, reader.guid()?, reader.guid()?);
+    let (link, client, user) = (reader.u64()?, reader.guid()?, reader.u64()?);
+    let app_instance_id = reader.guid()?;
     let (session_id, tree_id, persistent) = (reader.u64()?, reader.u32()?, reader.u64()?);
     let ([share, folder, path], path_on_disk) = read_full_path(reader, before)?;
     let [is_posix, expects_lost_names, has_other_on_disk] = reader.flags()?;
     let mut facts = OpenFacts {
         link,
         client,
+        user,
         app_instance_id,
         session_id,
         tree_id,
