@@ -4,12 +4,12 @@
 //! looked for among all names of its directory. So that creating many files does not read the
 //! directory for each of them, hashes of the folded names of a few directories are kept. A hash
 //! that is absent is an answer; one that is present leads to a look into the directory itself.
-//! Short names are not kept: a name that looks like one is rare, and always looked for in the
-//! directory.
+//! So are those of short names, once a name that looks like one was looked for: such names are
+//! rare, but a client that sends nothing else must not have the directory read for each of them.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
-use std::ffi::{CStr, OsStr, OsString};
+use std::ffi::{OsStr, OsString};
 use std::hash::BuildHasher;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
@@ -22,8 +22,9 @@ use rustix::fs::{OFlags, Statx};
 use rustix::io::Errno;
 
 use crate::cache::directories::{Directory, Inode};
+use crate::names::character_mappings::CharacterMappings;
 use crate::names::short_name::{is_like_short_name, is_vetoed, short_name};
-use crate::settings::RootSettings;
+use crate::settings::{MangledNames, RootSettings};
 use crate::sys::entries::Entries;
 use crate::sys::system;
 
@@ -33,6 +34,9 @@ const DIRECTORIES_MAX: usize = 8;
 /// Names kept of one directory; a larger one is read each time. At nine bytes a name and half-full
 /// tables this bounds the memory at some 40 MiB.
 const NAMES_MAX: usize = 262_144;
+
+/// Names of a directory whose short names are kept, too. This adds some 10 MiB.
+const SHORT_HASHES_MAX: usize = 65_536;
 
 /// Highest number of cached short names; one more clears the cache.
 const SHORT_NAMES_MAX: usize = 4_096;
@@ -52,6 +56,9 @@ pub(crate) struct NameHashes {
     /// The names that short ones stood for, by directory and short name in upper case.
     short_names: HashMap<(Inode, String), OsString>,
     hasher: RandomState,
+    /// Number of directories that were read.
+    #[cfg(test)]
+    passes: u32,
 }
 
 #[derive(Debug)]
@@ -61,6 +68,30 @@ struct Known {
     read_at: Instant,
     cost: Duration,
     hashes: FxHashSet<u64>,
+    short: Option<ShortHashes>,
+}
+
+/// Hashes of the short names of all names in a directory, in upper case.
+#[derive(Debug)]
+struct ShortHashes {
+    form: ShortForm,
+    hashes: FxHashSet<u64>,
+}
+
+/// Settings of a share that its short names depend on.
+#[derive(Clone, Debug, Eq, PartialEq)]
+struct ShortForm(MangledNames, u8, CharacterMappings);
+
+impl ShortForm {
+    fn of(settings: &RootSettings) -> Self {
+        let RootSettings { mangled_names, mangle_prefix, character_mappings, .. } = settings;
+        Self(*mangled_names, *mangle_prefix, character_mappings.clone())
+    }
+
+    fn is_of(&self, settings: &RootSettings) -> bool {
+        let RootSettings { mangled_names, mangle_prefix, character_mappings, .. } = settings;
+        (&self.0, &self.1, &self.2) == (mangled_names, mangle_prefix, character_mappings)
+    }
 }
 
 /// A name to find in a directory.
@@ -73,12 +104,9 @@ struct SoughtName<'a> {
 }
 
 impl SoughtName<'_> {
-    fn is_short_name_of(&self, stored: &CStr) -> bool {
-        let stored = OsStr::from_bytes(stored.to_bytes());
-        self.short
-            && short_name(self.settings, stored).is_some_and(|name| name == self.folded)
-            && !is_vetoed(self.settings, stored)
-            && !is_temporary(stored.as_bytes())
+    /// True for a short name of `stored`, unless clients do not see that.
+    fn is_short_name(&self, name: &str, stored: &OsStr) -> bool {
+        name == self.folded && !is_vetoed(self.settings, stored) && !is_temporary(stored.as_bytes())
     }
 }
 
@@ -108,11 +136,11 @@ impl NameHashes {
             return Ok(None);
         }
         let folded = upcase::fold_cow(name);
-        if !short && self.lacks_folded(directory, status, &folded) {
+        let wanted = SoughtName { folded: &folded, short, settings };
+        if self.lacks_folded(directory, status, &wanted) {
             return Ok(None);
         }
         self.forget(directory);
-        let wanted = SoughtName { folded: &folded, short, settings };
         match self.read(directory, Modified::of(status), &wanted) {
             Err(Errno::ACCESS) => Ok(None),
             result => result,
@@ -128,18 +156,31 @@ impl NameHashes {
         name: &str,
         settings: &RootSettings,
     ) -> bool {
-        self.known_of(directory).is_some()
-            && !is_like_short_name(settings, name)
-            && self.lacks_folded(directory, status, &upcase::fold_cow(name))
+        // A short name may have stood for a long one, which its file gets again.
+        if self.known_of(directory).is_none() || is_like_short_name(settings, name) {
+            return false;
+        }
+        let wanted = SoughtName { folded: &upcase::fold_cow(name), short: false, settings };
+        self.lacks_folded(directory, status, &wanted)
     }
 
-    fn lacks_folded(&mut self, directory: &Directory, status: &Statx, folded: &str) -> bool {
+    fn lacks_folded(
+        &mut self,
+        directory: &Directory,
+        status: &Statx,
+        wanted: &SoughtName<'_>,
+    ) -> bool {
         let place = self.known.iter().position(|known| known.inode == directory.inode);
         let Some(at) = place else { return false };
         let known = &self.known[at];
         let believed = BELIEVED + known.cost * BELIEVED_FACTOR;
         let holds = known.modified == Modified::of(status) && known.read_at.elapsed() < believed;
-        let lacks = holds && !known.hashes.contains(&self.hasher.hash_one(folded));
+        let hash = self.hasher.hash_one(wanted.folded);
+        let lacks_short = || {
+            let mut short = known.short.iter();
+            short.any(|it| it.form.is_of(wanted.settings) && !it.hashes.contains(&hash))
+        };
+        let lacks = holds && !known.hashes.contains(&hash) && (!wanted.short || lacks_short());
         if lacks {
             self.known[..=at].rotate_right(1);
         }
@@ -175,15 +216,28 @@ impl NameHashes {
         modified: Modified,
         wanted: &SoughtName<'_>,
     ) -> Result<Option<OsString>, Errno> {
+        #[cfg(test)]
+        {
+            self.passes += 1;
+        }
         let read_at = Instant::now();
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let fd = system::open_beneath(directory.fd.as_fd(), ".", flags, 0, false)?;
         let mut entries = Entries::default();
         let mut hashes = FxHashSet::default();
+        let mut short_hashes = FxHashSet::default();
         let (mut found, mut found_short) = (None, None);
         while let Some(name) = entries.next(fd.as_fd())? {
-            if found_short.is_none() && wanted.is_short_name_of(name) {
-                found_short = Some(OsStr::from_bytes(name.to_bytes()).to_owned());
+            let stored = OsStr::from_bytes(name.to_bytes());
+            if wanted.short
+                && let Some(short) = short_name(wanted.settings, stored)
+            {
+                if found_short.is_none() && wanted.is_short_name(&short, stored) {
+                    found_short = Some(stored.to_owned());
+                }
+                if short_hashes.len() <= SHORT_HASHES_MAX {
+                    short_hashes.insert(self.hasher.hash_one(&*short));
+                }
             }
             let Ok(name) = name.to_str() else { continue };
             let candidate = upcase::fold_cow(name);
@@ -198,7 +252,10 @@ impl NameHashes {
         if hashes.len() <= NAMES_MAX {
             self.known.truncate(DIRECTORIES_MAX - 1);
             let (inode, cost) = (directory.inode, read_at.elapsed());
-            self.known.insert(0, Known { inode, modified, read_at, cost, hashes });
+            let form = || ShortForm::of(wanted.settings);
+            let short = (wanted.short && short_hashes.len() <= SHORT_HASHES_MAX)
+                .then(|| ShortHashes { form: form(), hashes: short_hashes });
+            self.known.insert(0, Known { inode, modified, read_at, cost, hashes, short });
         }
         if let (None, Some(stored)) = (&found, &found_short) {
             self.cache_short_name(directory, wanted.folded, stored);
@@ -225,18 +282,33 @@ impl NameHashes {
 
     /// Keeps the hashes after a change by this process, if they were current before it.
     /// A name that was removed stays known, which costs a look into the directory and no more.
-    pub(crate) fn changed(&mut self, directory: &Directory, verified: bool, added: Option<&OsStr>) {
-        let added = added.and_then(OsStr::to_str);
-        let hash = added.map(|name| self.hasher.hash_one(&*upcase::fold_cow(name)));
+    pub(crate) fn changed(
+        &mut self,
+        directory: &Directory,
+        verified: bool,
+        added: Option<(&OsStr, &RootSettings)>,
+    ) {
+        let text = added.and_then(|(name, _)| name.to_str());
+        let hash = text.map(|name| self.hasher.hash_one(&*upcase::fold_cow(name)));
         let known = self.known.iter_mut().find(|known| known.inode == directory.inode);
         if let (true, Some(known)) = (verified, known)
             && let Ok(status) = system::status_of(directory.fd.as_fd())
         {
             known.modified = Modified::of(&status);
             known.hashes.extend(hash);
+            if let (Some(short), Some((name, settings))) = (&mut known.short, added) {
+                let hash = short_name(settings, name).map(|it| self.hasher.hash_one(&*it));
+                short.hashes.extend(hash);
+                if !short.form.is_of(settings) || short.hashes.len() > SHORT_HASHES_MAX {
+                    known.short = None;
+                }
+            }
             if known.hashes.len() > NAMES_MAX {
                 self.forget(directory);
             }
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

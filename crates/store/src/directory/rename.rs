@@ -87,7 +87,7 @@ impl Store {
             move_name(&old.parent, &old.name, &new_parent.directory, new_name)?;
         }
         self.names.changed(&old.parent, verified.0, None);
-        self.names.changed(&new_parent.directory, verified.1, Some(new_name));
+        self.names.changed(&new_parent.directory, verified.1, Some((new_name, &root.settings)));
         let path = match target.is_posix() {
             true => target.as_str().to_owned(),
             false => new_parent.join(&root, new_name),
@@ -244,7 +244,7 @@ impl Store {
         } else {
             let name = &*place.new_name;
             rustix::fs::linkat(CWD, &source, directory, name, flags).during(Operation::Link)?;
-            self.names.changed(&parent.directory, verified, Some(name));
+            self.names.changed(&parent.directory, verified, Some((name, &root.settings)));
         }
         Ok(())
     }

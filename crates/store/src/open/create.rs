@@ -106,7 +106,7 @@ impl Store {
             }
             result => result.during(Operation::Create)?,
         };
-        self.names.changed(&parent.directory, verified, Some(&place.name));
+        self.names.changed(&parent.directory, verified, Some((&place.name, &root.settings)));
         let status = system::status_of(fd.as_fd()).during(Operation::Query)?;
         let is_new = self.verify_made((fd.as_fd(), &status), parent, sets_rights)?;
         let furnished = self.furnish(root, request, parent, (fd.as_fd(), is_new), &status);
@@ -163,7 +163,7 @@ impl Store {
             }
             Err(errno) => return Err(errno).during(Operation::Create),
         }
-        self.names.changed(&parent.directory, verified, Some(name));
+        self.names.changed(&parent.directory, verified, Some((name, &root.settings)));
         let fd = unseen.into_opened((directory, name));
         // A name changes an object, too.
         let furnished = Furnished { is_changed: true, ..furnished };
