@@ -384,6 +384,55 @@ fn a_guest_beside_a_user_delays_no_request_by_thousands_in_one_write_to_a_pipe()
     server.stop();
 }
 
+/// Requests in the compound of a guest, each of which reads a folder of as many names as it takes
+/// for some time.
+const GUEST_REQUESTS: u16 = 200;
+
+/// They would all be answered before anything else.
+#[test]
+fn a_guest_beside_a_user_is_served_one_request_of_a_compound_between_those_of_the_user() {
+    let server = Setup::new().share("data", "guest ok = yes\n").start();
+    let folder = server.share_path("data").join("folder");
+    fs::create_dir(&folder).expect("a share");
+    for number in 0..2_000 {
+        fs::write(folder.join(format!("name {number}")), "").expect("a folder");
+    }
+    let (address, guid) = (server.site().address(), Guid(random()));
+    let mut user = Connection::logged_on(address, guid);
+    let mut guest =
+        connection::Connection::connect(address.ip(), address, PATIENCE).expect("it listens");
+    guest.negotiate(guid).expect("it is served");
+    guest.log_on_anonymously().expect("it is served");
+    assert_eq!(guest.tree("data").expect("an answer"), NtStatus::SUCCESS);
+    while guest.smb.window.credits() < GUEST_REQUESTS.into() {
+        guest.call(Command::ECHO, &EchoRequest).expect("it is served");
+    }
+    // In another case than on disk, so each is looked for among all names.
+    let name = utf16::to_bytes("folder\\NAME 1");
+    let open = CreateRequest {
+        impersonation_level: ImpersonationLevel::IMPERSONATION,
+        desired_access: AccessMask::READ_ATTRIBUTES,
+        share_access: ShareAccess::READ | ShareAccess::WRITE | ShareAccess::DELETE,
+        create_disposition: CreateDisposition::OPEN,
+        name: &name,
+        ..CreateRequest::default()
+    };
+    for _ in 0..GUEST_REQUESTS {
+        guest.smb.push(Command::CREATE, 0, HeaderFlags::empty(), &open);
+    }
+    guest.socket.write_all(guest.smb.finish().expect("credits")).expect("it is connected");
+    guest.socket.set_nonblocking(true).expect("a socket");
+    let is_answered = || guest.socket.peek(&mut [0]).is_ok();
+    let mut echoes = 0;
+    while !is_answered() {
+        user.echo();
+        echoes += 1;
+    }
+    // One or two may come before the compound.
+    assert!(echoes > 20, "{echoes}");
+    server.stop();
+}
+
 #[test]
 fn a_session_goes_on_when_one_of_its_channels_is_cut() {
     check_a_session_goes_on_without_a_channel(TestServer::start());

@@ -4,7 +4,8 @@
 //! frame, checks all headers of its compound, and makes a `Chain` of the requests (`request.rs`).
 //! `run` serves them in order: signature, credits, then the command (`Server::commands`, that is
 //! `proto::dispatch`). If a request must wait, the rest of the chain waits with it
-//! (`pending::wait`), and comes back by `Server::run_rest`.
+//! (`pending::wait`), and comes back by `Server::run_rest`. Of a guest beside a user, the rest
+//! waits after each request, and comes back by `Server::serve_postponed`.
 //!
 //! A broken rule of a request is a [`Reject`] and an error response; one of the frame is a
 //! [`Disconnect`], and ends the connection.
@@ -28,7 +29,7 @@ use wire::{Command, Header};
 
 use crate::cancel;
 use crate::protection::{CheckedFrame, Finding, Verified};
-use crate::request::{Carried, Chain, FRAME_CREDITS_MAX, Incoming, ReceivedFrame};
+use crate::request::{Carried, Chain, FRAME_CREDITS_MAX, Incoming, Postponed, ReceivedFrame};
 use crate::response::{Step, TRANSFORM};
 use crate::scope;
 use crate::server::Server;
@@ -110,9 +111,40 @@ impl Server {
     /// Serves the requests of a chain behind one that has waited.
     pub(crate) fn run_rest(&mut self, mut chain: Chain, now: Now) {
         match compound::first(&chain.messages) {
+            Ok(_) if self.takes_turns(chain.connection) => self.postpone(chain),
             Ok(next) => self.run(&mut chain, next, Default::default(), now, &mut EffectsOnly),
             Err(_) => self.transmit(chain.connection, chain.sealed, &mut chain.outgoing),
         }
+    }
+
+    /// Serves one request of a compound whose rest was postponed, of the connection that has waited
+    /// longest. The worker calls this once in each turn of its loop: a user's requests are served
+    /// in between, however long the compound of a guest beside the user is.
+    pub fn serve_postponed(&mut self, now: Now, storage: &mut dyn Storage) {
+        let Some(Postponed { mut chain, .. }) = self.postponed.pop_front() else { return };
+        self.globals.files.set_now(now.monotonic);
+        if let Ok(next) = compound::first(&chain.messages) {
+            self.run(&mut chain, next, Default::default(), now, storage);
+        }
+        if !self.globals.has_no_deferred_work(self.in_flight.is_empty()) {
+            self.serve_deferred_work(now);
+        }
+    }
+
+    /// True if other requests of the client are served between those of a compound of this
+    /// connection: it has a guest alone, and another one a user.
+    fn takes_turns(&self, connection: ConnectionId) -> bool {
+        let logon = || self.connections.get(&connection).map(|it| it.progress.logon());
+        self.globals.logon == Logon::User
+            && self.connections.len() > 1
+            && logon() == Some(Logon::Guest)
+    }
+
+    #[cold]
+    fn postpone(&mut self, chain: Chain) {
+        let chain = Box::new(chain);
+        let _memory = self.globals.memory.pass(chain.memory());
+        self.postponed.push_back(Postponed { chain, _memory });
     }
 
     /// Serves the requests of a chain in order, until one has to wait or none is left.
@@ -157,6 +189,9 @@ impl Server {
             }
             if chain.messages.is_empty() {
                 break;
+            }
+            if self.takes_turns(chain.connection) {
+                return self.postpone(take(chain));
             }
             next = compound::first(&chain.messages).expect("each was decoded when it arrived");
         }

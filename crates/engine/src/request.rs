@@ -159,6 +159,16 @@ pub(crate) struct Chain {
     pub(crate) frame_bytes: usize,
 }
 
+/// The rest of a guest's compound, beside a user: see [`Server::serve_postponed`].
+///
+/// [`Server::serve_postponed`]: crate::Server::serve_postponed
+#[derive(Debug)]
+pub(crate) struct Postponed {
+    pub(crate) chain: Box<Chain>,
+    /// Memory charged for the chain until this is dropped.
+    pub(crate) _memory: Charge,
+}
+
 /// Memory of a pending request without its message, in bytes.
 const REQUEST_BYTES: usize = size_of::<InFlight>()
     + size_of::<Incoming>()

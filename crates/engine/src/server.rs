@@ -1,5 +1,6 @@
 //! The protocol state of one worker: [MS-SMB2] 3.3.1.
 
+use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ use crate::in_flight::RequestsInFlight;
 use crate::notice::Notice;
 use crate::pending_command::PendingCommand;
 use crate::protection::FrameKeys;
-use crate::request::Incoming;
+use crate::request::{Incoming, Postponed};
 use crate::response::{Response, Step, Transmit};
 use crate::storage::Storage;
 
@@ -108,6 +109,9 @@ pub struct Server {
     pub(crate) opens: FxHashMap<u64, Open>,
     /// The requests that wait for a reply or a wake-up.
     pub(crate) in_flight: RequestsInFlight,
+    /// Rests of compounds that are served in turns: one of a connection at most, if the worker
+    /// takes no further frame of it meanwhile ([`Server::has_postponed`]).
+    pub(crate) postponed: VecDeque<Postponed>,
     pub(crate) globals: Globals,
     /// Deadlines of connections without a user.
     pub(crate) deadlines: FxHashMap<ConnectionId, Duration>,
@@ -132,6 +136,7 @@ impl Server {
             sessions: FxHashMap::default(),
             opens: FxHashMap::default(),
             in_flight: RequestsInFlight::default(),
+            postponed: VecDeque::new(),
             globals: Globals::new(settings, entropy, records, worker),
             deadlines: FxHashMap::default(),
             commands,
@@ -261,6 +266,14 @@ impl Server {
     pub fn has_user_over(&self, connection: ConnectionId) -> bool {
         let connection = self.connections.get(&connection);
         connection.is_some_and(|it| it.progress.logon() == Logon::User)
+    }
+
+    /// Returns whether [`Server::serve_postponed`] has something to serve, of this connection or of
+    /// any.
+    #[must_use]
+    pub fn has_postponed(&self, connection: Option<ConnectionId>) -> bool {
+        let is_of = |it: &Postponed| connection.is_none_or(|id| it.chain.connection == id);
+        self.postponed.iter().any(is_of)
     }
 
     /// Returns whether a connection belongs to a stranger, or to a guest beside a user. They must

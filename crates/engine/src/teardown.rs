@@ -53,6 +53,7 @@ impl Server {
             self.globals.outbox.notices.push_back(notice);
         }
         self.forget_waits(id);
+        self.postponed.retain(|it| it.chain.connection != id);
         let mut orphans = Vec::new();
         for session in self.sessions.values_mut() {
             session.channels.retain(|channel| channel.connection != id);

@@ -10,6 +10,9 @@
 //! 4. [`Server::poll_close`]: end a connection;
 //! 5. [`Server::poll_timeout`]: call [`Server::handle_timeout`] at that time.
 //!
+//! While [`Server::has_postponed`] is true, call [`Server::serve_postponed`] once in each turn of
+//! the loop that takes frames.
+//!
 //! Operations that a [`Storage`] answers within [`Server::handle_frame_with`] become no effect.
 //!
 //! Poll until each has nothing more, in this order, after every `handle_*`. Time and randomness are

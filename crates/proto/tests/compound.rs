@@ -3,7 +3,7 @@
 use dtyp::NtStatus;
 use proto::{Disconnect, Effect};
 use testkit::request::RELATED;
-use testkit::{Create, Outcome, Peer, Request, Response, World};
+use testkit::{Create, Login, Outcome, Peer, Request, Response, World};
 use trace::Reason;
 use wire::close::CloseResponse;
 use wire::create::CreateResponse;
@@ -350,4 +350,72 @@ fn the_requests_of_one_frame_cost_at_most_512_credits() {
     assert_eq!(statuses[..512], [NtStatus::SUCCESS; 512]);
     assert_eq!(statuses[512..], [Reason::CompoundTooLarge; 88]);
     assert!(peer.is_open());
+}
+
+/// A guest and a user of one client, and a compound of the guest that makes three files.
+fn guest_beside_user(world: &World) -> (Peer, Peer, [Request; 3]) {
+    world.hold_turns();
+    let mut guest = world.connect();
+    guest.negotiate([Dialect::SMB_3_1_1]);
+    guest.authenticate(&Login::anonymous()).ok();
+    guest.tree("data");
+    let requests = ["1", "2", "3"].map(|name| guest.request(Command::CREATE, &Create::new(name)));
+    (Peer::ready(world, Dialect::SMB_3_1_1), guest, requests)
+}
+
+#[test]
+fn a_user_is_answered_between_the_requests_of_a_guests_compound() {
+    let world = World::new();
+    let (mut user, mut guest, requests) = guest_beside_user(&world);
+    guest.send_all(requests);
+    for count in 1..=3 {
+        let made = ["1", "2", "3"].iter().filter(|name| world.exists("data", name)).count();
+        assert_eq!(made, count);
+        let echo = user.request(Command::ECHO, &EchoRequest);
+        user.call(echo).ok();
+        assert_eq!(world.take_turn(), count < 3);
+    }
+    let responses = guest.receive();
+    assert_eq!(outcomes(&responses), [NtStatus::SUCCESS; 3]);
+    assert!(responses[0].header.next_command > 0, "they come in one frame, as of other clients");
+}
+
+#[test]
+fn the_rest_of_a_guests_compound_waits_for_its_turn_behind_a_request_that_has_waited() {
+    let world = World::new();
+    let (_user, mut guest, requests) = guest_beside_user(&world);
+    world.delay_replies(|effect| matches!(effect, Effect::Object { .. }));
+    guest.send_all(requests);
+    assert_eq!(world.delayed_replies(), 1);
+    for _ in 0..2 {
+        world.release(0);
+        assert_eq!(world.delayed_replies(), 0, "the next one has not begun");
+        assert!(world.take_turn());
+        assert_eq!(world.delayed_replies(), 1);
+    }
+    world.release(0);
+    assert_eq!(outcomes(&guest.receive()), [NtStatus::SUCCESS; 3]);
+    assert!(!world.take_turn());
+}
+
+#[test]
+fn a_lost_connection_takes_the_rest_of_its_compound_along() {
+    let world = World::new();
+    let (user, mut guest, requests) = guest_beside_user(&world);
+    guest.send_all(requests);
+    guest.disconnect();
+    assert!(!world.take_turn());
+    assert!(!world.exists("data", "2"));
+    user.disconnect();
+    world.assert_nothing_left();
+}
+
+#[test]
+fn compounds_of_users_and_of_guests_alone_are_served_at_once() {
+    let world = World::new();
+    let (mut user, mut guest, requests) = guest_beside_user(&world);
+    let of_user = ["4", "5"].map(|name| user.request(Command::CREATE, &Create::new(name)));
+    assert_eq!(outcomes(&user.call_all(of_user)), [NtStatus::SUCCESS; 2]);
+    user.disconnect();
+    assert_eq!(outcomes(&guest.call_all(requests)), [NtStatus::SUCCESS; 3]);
 }

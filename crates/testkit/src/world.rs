@@ -22,8 +22,8 @@ use proto::effect::{
 };
 use proto::server::Passed;
 use proto::{
-    Account, ChannelInfo, ConfirmationId, ConnectionId, Disconnect, Effect, Now, Reply, RequestId,
-    Server, ServerSettings, Share, ShareRefusal, StorageLoad,
+    Account, ChannelInfo, ConfirmationId, ConnectionId, Disconnect, Effect, EffectsOnly, Now,
+    Reply, RequestId, Server, ServerSettings, Share, ShareRefusal, StorageLoad,
 };
 use tables::MemoryFiles;
 use trace::{Reason, Spent};
@@ -104,6 +104,8 @@ struct Inner {
     client_count: u16,
     has_lanes: bool,
     delays: Option<Matches>,
+    /// True if the rests of compounds that are served in turns wait for [`World::take_turn`].
+    holds_turns: bool,
     at_once: AtOnce,
     /// Answers of the store to operations that began while their requests were served.
     begun: VecDeque<(RequestId, Reply)>,
@@ -251,6 +253,7 @@ impl Inner {
             client_count: 0,
             has_lanes: true,
             delays: None,
+            holds_turns: false,
             at_once: AtOnce::new(seed),
             begun: VecDeque::new(),
             delayed: VecDeque::new(),
@@ -591,6 +594,22 @@ impl World {
     /// Delays replies to matching effects from now on; the effects are executed at once.
     pub fn delay_replies(&self, matches: impl Fn(&Effect) -> bool + 'static) {
         self.inner().delays = Some(Box::new(matches));
+    }
+
+    /// Has the rests of compounds that are served in turns wait for [`Self::take_turn`].
+    pub fn hold_turns(&self) {
+        self.inner().holds_turns = true;
+    }
+
+    /// Serves the next request of such a rest. Returns false if there is none.
+    #[must_use]
+    pub fn take_turn(&self) -> bool {
+        let mut inner = self.inner();
+        let has_postponed = inner.server.has_postponed(None);
+        let now = inner.clock.now();
+        inner.server.serve_postponed(now, &mut EffectsOnly);
+        inner.pump();
+        has_postponed
     }
 
     /// Records the times that requests have to wait, from now on, in place of
@@ -997,7 +1016,11 @@ impl Inner {
             let Some((id, effect)) = engine::poll_effect(&mut self.server) else {
                 self.collect();
                 if self.lost.is_empty() {
-                    return;
+                    if self.holds_turns || !self.server.has_postponed(None) {
+                        return;
+                    }
+                    self.server.serve_postponed(self.clock.now(), &mut EffectsOnly);
+                    continue;
                 }
                 let now = self.clock.now();
                 for connection in std::mem::take(&mut self.lost) {

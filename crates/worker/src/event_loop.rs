@@ -269,6 +269,7 @@ impl Worker {
             self.serve_timeouts();
             self.continue_listing();
             self.continue_traversing();
+            self.serve_postponed();
             self.place_local_storage();
             self.resubmit();
             self.send_changes();
@@ -356,7 +357,8 @@ impl Worker {
 
     /// The clock is looked at only if something is due at some time; mostly nothing is.
     fn timeout(&self) -> Option<Duration> {
-        if !self.listings.is_empty() || !self.traversing.is_empty() {
+        let has_turns = !self.listings.is_empty() || !self.traversing.is_empty();
+        if has_turns || self.server.has_postponed(None) {
             return Some(Duration::ZERO);
         }
         let engine = self.server.poll_timeout().into_iter().chain(self.next_frame_deadline());

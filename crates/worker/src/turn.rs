@@ -148,12 +148,15 @@ impl Worker {
     }
 
     /// True if there is no room for more frames of a connection: answers have to leave first, or
-    /// throttled requests have to begin.
+    /// throttled requests or the rest of a compound have to begin.
     pub(super) fn must_wait(&self, id: ConnectionId) -> bool {
         let waiting = || self.transports.values().map(Transport::outgoing_bytes).sum();
         let must_drain = |it: &Transport| it.outgoing_bytes() > 0 && it.must_drain(waiting);
         let must_drain = self.transports.get(&id).is_some_and(must_drain);
-        must_drain || self.server.must_stop_receiving() || self.server.memory().must_wait()
+        must_drain
+            || self.server.must_stop_receiving()
+            || self.server.memory().must_wait()
+            || self.server.has_postponed(Some(id))
     }
 
     /// Returns the earliest deadline of partly received frames.
@@ -254,6 +257,20 @@ impl Worker {
         self.store.begin_frame();
         let (server, mut storage) = self.server_and_storage();
         server.handle_frame_with(now, frame, &mut storage);
+        self.serve_effects();
+        self.store.end_frame();
+    }
+
+    /// Serves the next request of a guest's compound, if a user's requests go first.
+    pub(super) fn serve_postponed(&mut self) {
+        if !self.server.has_postponed(None) {
+            return;
+        }
+        let now = self.now();
+        self.server.handle_watched_elsewhere(self.watches.is_watched_elsewhere());
+        self.store.begin_frame();
+        let (server, mut storage) = self.server_and_storage();
+        server.serve_postponed(now, &mut storage);
         self.serve_effects();
         self.store.end_frame();
     }
