@@ -235,6 +235,26 @@ impl FileRecord {
         Closed { unlink, parent, requester }
     }
 
+    /// Closes opens that end together, as [`FileRecord::close`] closes each, but for those that may
+    /// delete something. Returns the closed ones.
+    pub fn close_together(
+        &mut self,
+        ending: &BTreeSet<OpenId>,
+        notify: &mut WorkersToNotify,
+    ) -> BTreeSet<OpenId> {
+        if !self.delete_pending.is_empty() {
+            return BTreeSet::new();
+        }
+        let ends = |it: &mut OpenEntry| ending.contains(&it.id) && !it.delete_on_close;
+        let closed: BTreeSet<OpenId> = self.opens.extract_if(.., ends).map(|it| it.id).collect();
+        if !closed.is_empty() {
+            self.locks.retain_of(|id| !closed.contains(&id));
+            self.forget_unused_leases();
+            self.wake(notify);
+        }
+        closed
+    }
+
     /// Acquires all of the locks, which are of one open, or none: [MS-FSA] 2.1.5.8.
     ///
     /// # Errors

@@ -9,7 +9,7 @@
 //! resumes such a request. `events` takes the files to check at the end of each handler: it checks
 //! this worker's own, and sends the others as messages, which may be lost.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ use model::reject::Reject;
 use model::request_id::RequestId;
 use model::share::Share;
 use object::FileIdentity;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use trace::Tracer;
 
 /// Longest time for a client to acknowledge a break: [MS-SMB2] 3.3.2.1, 3.3.2.5.
@@ -62,6 +62,8 @@ pub struct Files {
     /// `Server.GlobalLeaseTableList`, for the client of this worker. Each lease has an open, so
     /// there are at most `OPENS_MAX`.
     leases: HashMap<LeaseId, LeaseUse>,
+    /// Opens that have left their records by [`Files::remove_together`] already.
+    removed: FxHashSet<u64>,
     trace: Tracer,
 }
 
@@ -132,6 +134,7 @@ impl Files {
             deadlines: FxHashMap::default(),
             files_to_check: Vec::new(),
             leases: HashMap::new(),
+            removed: FxHashSet::default(),
             trace: Tracer::default(),
         }
     }
@@ -246,6 +249,20 @@ impl Files {
         Ok(admission)
     }
 
+    /// Removes opens of one file that end together from their record, in one decision: each reads
+    /// and writes all of a record, for which others wait. Opens that may delete something stay.
+    /// [`Files::remove_open`] follows for each of them all the same.
+    pub fn remove_together(&mut self, file: FileKey, volatiles: &[u64]) {
+        let ending: BTreeSet<OpenId> = volatiles.iter().map(|it| self.open_id(*it)).collect();
+        let closed = self.change(file, |record, notify| {
+            let closed = record.close_together(&ending, notify);
+            let is_any = !closed.is_empty();
+            (closed, is_any)
+        });
+        // Of an unreadable record nothing is removed.
+        self.removed.extend(closed.unwrap_or_default().iter().map(|it| it.number));
+    }
+
     /// Removes an open from its record, at its end. The caller deletes what the result names, and
     /// reports that by [`Files::end_deletion`]. `parent` is the ParentLeaseKey of the open: a
     /// deletion does not break that lease of the directory. `user` is the user of the open.
@@ -261,6 +278,9 @@ impl Files {
         delete_on_close: bool,
         (parent, user): (Option<LeaseKey>, Option<&Arc<RequestingUser>>),
     ) -> Closed {
+        if !self.removed.is_empty() && self.removed.remove(&volatile) {
+            return Closed::default();
+        }
         let (id, now, file) = (self.open_id(volatile), self.now, key(identity));
         let (closed, late) = self
             .change(file, |record, notify| {

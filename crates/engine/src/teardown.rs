@@ -128,6 +128,7 @@ impl Globals {
         let gone = |open: &Open| open.session_id == session_id && open.tree_id == tree_id;
         let volatiles: Vec<u64> =
             opens.iter().filter(|(_, open)| gone(open)).map(|(volatile, _)| *volatile).collect();
+        self.remove_together(&volatiles, opens);
         for volatile in volatiles {
             let open = opens.remove(&volatile).expect("listed above");
             self.close_for_server(open);
@@ -140,6 +141,24 @@ impl Globals {
         }
         self.audit_share(&tree.share, AuditEvent::Disconnect);
         self.outbox.notices.push_back(Notice::TreeDisconnected { session_id, tree_id });
+    }
+
+    /// Removes opens that are about to be closed from the records of files that several of them
+    /// have open. Left out are those that delete their file by the close, or whose locks stay until
+    /// the store has closed it.
+    fn remove_together(&mut self, volatiles: &[u64], opens: &FxHashMap<u64, Open>) {
+        let mut of_files: FxHashMap<FileKey, Vec<u64>> = FxHashMap::default();
+        for volatile in volatiles {
+            let open = &opens[volatile];
+            let Ok(file) = open.file() else { continue };
+            let keeps_locks = open.shows_locks() && file.locks.bytes() > 0;
+            if !file.delete_on_close && !keeps_locks {
+                of_files.entry(key(file.identity)).or_default().push(*volatile);
+            }
+        }
+        for (file, volatiles) in of_files.iter().filter(|(_, it)| it.len() > 1) {
+            self.files.remove_together(*file, volatiles);
+        }
     }
 
     /// Removes an open from all tables of this server. Returns the work of the store.

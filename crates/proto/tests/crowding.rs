@@ -91,3 +91,40 @@ fn opens_of_a_user_have_one_number_with_any_client_and_those_of_guests_none() {
     assert_eq!((users[0] == users[1], users[0] == users[2]), (true, false));
     assert_eq!(users.iter().map(|it| *it == 0).collect::<Vec<_>>(), [false, false, false, true]);
 }
+
+#[test]
+fn opens_of_a_file_that_end_with_their_session_leave_its_record_at_once() {
+    let world = World::new();
+    let mut peer = negotiated(&world, 1);
+    peer.login_alice();
+    peer.tree("data");
+    for _ in 0..100 {
+        peer.create(&root());
+    }
+    let mut other = negotiated(&world, 2);
+    other.login_alice();
+    other.tree("data");
+    other.create(&root());
+    let before = world.record_updates();
+    peer.disconnect();
+    assert_eq!(world.record_updates() - before, 1);
+    let files = world.files();
+    assert_eq!(files.iter().map(|(_, it)| it.opens.len()).collect::<Vec<_>>(), [1]);
+    other.disconnect();
+    world.assert_nothing_left();
+}
+
+#[test]
+fn a_file_that_one_of_the_ending_opens_deletes_is_deleted() {
+    let world = World::new();
+    let mut peer = negotiated(&world, 1);
+    peer.login_alice();
+    peer.tree("data");
+    peer.create(&Create::open_if("file"));
+    let deleting = Create::open("file").access(AccessMask::DELETE);
+    peer.create(&deleting.options(CreateOptions::DELETE_ON_CLOSE));
+    peer.create(&Create::open("file").access(AccessMask::READ_ATTRIBUTES));
+    peer.disconnect();
+    assert!(!world.exists("data", "file"));
+    world.assert_nothing_left();
+}
