@@ -17,14 +17,18 @@ pub enum Place {
     Depot,
     /// Identity of the server, for clients.
     Identity,
-    /// Tables, messages, and what processes of the server publish for others.
+    /// Tables, and what processes of the server publish for others.
     LockDirectory,
+    /// Sockets for messages, in the lock directory.
+    Messages,
     /// Files and directories of a share.
     Share,
     /// Snapshots of a share in a directory beside it.
     Snapshots,
     /// Files and directories of the system, at a fixed path.
     System(&'static str),
+    /// Pages with the figures of processes, in the lock directory.
+    Traces,
     /// Names that clients use for users.
     UsernameMap,
     /// Files of the shares that users have made.
@@ -53,7 +57,7 @@ const fn reached(
 
 /// Those that take part in the server's messages, and read the configuration again. Logond does,
 /// too, but modules of the name service read what they like.
-const MEMBERS: &[ProcessKind] = &[Auditd, Notifyd, Worker];
+const HELPERS: &[ProcessKind] = &[Auditd, Notifyd];
 
 /// Those that write lines with times.
 const LOGGING: &[ProcessKind] = &[Auditd, Discoveryd, MetricsWeb, Notifyd, Worker];
@@ -64,7 +68,10 @@ const REACHED: &[Reached] = &[
     reached(WORKER, Place::Share, CONTENT, "files of clients"),
     reached(WORKER, Place::Depot, CONTENT, "streams of files of clients"),
     reached(WORKER, Place::Snapshots, READ, "earlier versions of files of clients"),
-    reached(MEMBERS, Place::LockDirectory, OWN, "tables, messages, the configuration in effect"),
+    reached(HELPERS, Place::LockDirectory, OWN, "their places, the configuration in effect"),
+    reached(WORKER, Place::LockDirectory, READ, "the same, and users; tables are open before"),
+    reached(WORKER, Place::Messages, OWN, "its socket, and those of dead processes"),
+    reached(WORKER, Place::Traces, OWN, "its page"),
     reached(WORKER, Place::AddedShares, OWN, "administration of shares; rights of users in them"),
     reached(WORKER, Place::Identity, READ, "the SID of the server"),
     reached(WORKER, Place::UsernameMap, READ, "names of users at logons"),

@@ -55,10 +55,10 @@ impl Site {
     }
 
     fn make(folder: &Path, port: u16) -> Self {
-        for name in ["share/a", "share/b", "beside", "lock", "private"] {
+        for name in ["share/a", "share/b", "beside", "lock/msg", "private"] {
             fs::create_dir_all(folder.join(name)).expect("there is space");
         }
-        for name in ["share/file", "beside/file", "private/users.json", "lock/page"] {
+        for name in ["share/file", "beside/file", "private/users.json", "lock/page", "lock/users"] {
             fs::write(folder.join(name), name).expect("there is space");
         }
         Self { folder: folder.to_owned(), port }
@@ -68,7 +68,9 @@ impl Site {
 /// Has this process keep to the rules of a kind.
 fn restrict(kind: ProcessKind, site: &Site) {
     let Some(ruleset) = Ruleset::new(kind, FREEDOM).expect("there is memory") else { return };
-    for (place, name) in [(Place::Share, "share"), (Place::LockDirectory, "lock")] {
+    let places =
+        [(Place::Share, "share"), (Place::LockDirectory, "lock"), (Place::Messages, "lock/msg")];
+    for (place, name) in places {
         let (path, flags) = (site.folder.join(name), OFlags::PATH | OFlags::CLOEXEC);
         let opened = rustix::fs::open(path, flags, Mode::empty()).expect("it was made");
         ruleset.reach(place, opened.as_fd()).expect("it is a directory");

@@ -28,6 +28,7 @@ use std::time::{Duration, Instant};
 use dtyp::ServerId;
 
 use crate::counters::Counters;
+pub use members::directory;
 use members::{Census, Members};
 pub use outgoing::FrameBytes;
 

@@ -63,7 +63,12 @@ impl PathRules {
         let ruleset = Some(ruleset);
         let mut rules = Self { ruleset, restricts_paths, number, everything, ..Self::default() };
         let mut reached = ReachedPaths::default();
-        for (place, path) in places {
+        let lock = &settings.directories.lock;
+        let within_lock = [
+            (Place::Messages, messaging::transport::directory(lock)),
+            (Place::Traces, lock.join(trace::DIRECTORY)),
+        ];
+        for (place, path) in places.into_iter().chain(within_lock) {
             if rules.everything.is_none()
                 && let Err(why) = rules.reach(place, path, mounts, &mut reached)
             {

@@ -88,7 +88,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
         scene.worker.call(libc::SYS_open_by_handle_at, &[u64::MAX, 0, 0])
     }),
     open("fill the lock directory", "the server runs out of space", |scene| {
-        let path = scene.path("lock/filling");
+        let path = scene.path("lock/msg/filling");
         let file = scene.worker.open(&path, WRITE | libc::O_CREAT)?;
         scene.worker.call(libc::SYS_fallocate, &[file, 0, 0, 1 << 20])
     }),

@@ -38,13 +38,9 @@ pub(crate) const ATTACKS: &[Attack] = &[
         let page = format!("lock/trace/{}-{:016x}", other.pid, other.unique_id);
         change(scene, &page)
     }),
-    open("change the published users", "others log on with ids of its choice", |scene| {
-        change(scene, "lock/known_users")
-    }),
-    open("take the place of logond", "it sees later logons, and answers them", |scene| {
-        change(scene, "lock/logond")
-    }),
-    open("change the configuration in effect", "new helpers follow it: root's commands", |scene| {
+    stopped("change the published users", Layer::Paths, |scene| change(scene, "lock/known_users")),
+    stopped("take the place of logond", Layer::Paths, |scene| change(scene, "lock/logond")),
+    stopped("change the configuration in effect", Layer::Paths, |scene| {
         change(scene, "lock/smb.conf.effective")
     }),
     stopped("send a message in another's name", Layer::Credentials, |scene| {
@@ -120,9 +116,12 @@ const PING: Content<'_> = Content { kind: MessageKind::PING, data: &[], descript
 /// Guesses without a pause: more than a throttled address has at once.
 const GUESSES: u64 = 20;
 
-/// Opens a file that processes share, and writes a byte as it was.
+/// Finds a file that processes share in its memory, or opens it and writes a byte as it was.
 fn change(scene: &mut Scene<'_>, name: &str) -> Answer {
     let path = scene.path(name);
+    if scene.worker.has_mapped_to_write(&path) {
+        return Ok(0);
+    }
     let file = scene.worker.open(&path, CHANGE)?;
     let byte = scene.worker.reserve(1);
     let read = scene.worker.call(libc::SYS_pread64, &[file, byte, 1, 0])?;

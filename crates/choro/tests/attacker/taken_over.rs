@@ -187,6 +187,12 @@ impl TakenOver {
         entries.filter_map(describe).collect()
     }
 
+    /// Whether it has this file in its memory, shared and to write.
+    pub(crate) fn has_mapped_to_write(&self, path: &str) -> bool {
+        let maps = fs::read_to_string(format!("/proc/{}/maps", self.pid)).expect("it lives");
+        maps.lines().any(|line| line.ends_with(path) && line.contains(" rw-s "))
+    }
+
     /// Lets it go on, and waits for its end, which another process brings about.
     pub(crate) fn wait_for_end(&mut self) {
         let mut signal = None;

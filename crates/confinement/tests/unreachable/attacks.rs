@@ -50,7 +50,16 @@ fn binds_nothing(kind: ProcessKind) -> bool {
     has_rules(kind) && kind != ProcessKind::Discoveryd
 }
 
+/// Notifyd and auditd replace what others find them by.
+fn replaces_nothing_of_the_server(kind: ProcessKind) -> bool {
+    has_rules(kind) && !matches!(kind, ProcessKind::Notifyd | ProcessKind::Auditd)
+}
+
 pub(crate) const ALL: &[Attack] = &[
+    Attack {
+        is_for: replaces_nothing_of_the_server,
+        ..attack("change_the_published_users", |site| fs::write(site.folder.join("lock/users"), ""))
+    },
     attack("read_the_user_database", |site| read(&site.folder.join("private/users.json"))),
     by_root("read_shadow", |_| read(Path::new("/etc/shadow"))),
     Attack {

@@ -26,7 +26,8 @@ pub(crate) const ALL: &[Use] = &[
     ("find_a_handle", find_a_handle, NOT_THERE),
     ("open_a_descriptor_again", open_a_descriptor_again, &[]),
     ("read_of_the_system", read_of_the_system, &[]),
-    ("write_in_the_lock_directory", write_in_the_lock_directory, &[]),
+    ("read_in_the_lock_directory", |site| fs::read(site.folder.join("lock/page")).map(drop), &[]),
+    ("write_beside_messages", write_beside_messages, &[]),
     ("talk_by_a_socket_with_a_file", talk_by_a_socket_with_a_file, &[]),
 ];
 
@@ -121,15 +122,15 @@ fn read_of_the_system(_: &Site) -> io::Result<()> {
     File::options().read(true).write(true).open("/dev/null").map(drop)
 }
 
-fn write_in_the_lock_directory(site: &Site) -> io::Result<()> {
-    let (draft, path) = (site.folder.join("lock/new"), site.folder.join("lock/page"));
+fn write_beside_messages(site: &Site) -> io::Result<()> {
+    let (draft, path) = (site.folder.join("lock/msg/new"), site.folder.join("lock/msg/page"));
     fs::write(&draft, "text")?;
     fs::rename(draft, &path)?;
     File::options().read(true).write(true).open(path).map(drop)
 }
 
 fn talk_by_a_socket_with_a_file(site: &Site) -> io::Result<()> {
-    let path = site.folder.join("lock/socket");
+    let path = site.folder.join("lock/msg/socket");
     let socket = std::os::unix::net::UnixDatagram::bind(&path)?;
     std::os::unix::net::UnixDatagram::unbound()?.send_to(b"text", &path)?;
     socket.recv(&mut [0; 8])?;

@@ -39,16 +39,16 @@ impl Members {
     /// Opens the directory, and creates it if missing. It must belong to this user or root, and
     /// give no rights to others.
     pub(super) fn open(lock_dir: &Path) -> Result<Self, InitError> {
-        match rustix::fs::mkdir(lock_dir.join(NAME), Mode::RWXU) {
+        match rustix::fs::mkdir(directory(lock_dir), Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => {}
-            Err(error) => return Err(system(&lock_dir.join(NAME))(error)),
+            Err(error) => return Err(system(&directory(lock_dir))(error)),
         }
         Self::open_existing(lock_dir)
     }
 
     /// Opens the directory of an existing server.
     pub(super) fn open_existing(lock_dir: &Path) -> Result<Self, InitError> {
-        let path = lock_dir.join(NAME);
+        let path = directory(lock_dir);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let descriptor = rustix::fs::open(&path, flags, Mode::empty()).map_err(system(&path))?;
         let stat = rustix::fs::fstat(&descriptor).map_err(system(&path))?;
@@ -330,6 +330,12 @@ fn id_of(name: &str) -> Option<ServerId> {
 fn socket(kind: SocketType) -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None)
+}
+
+/// Returns the directory of the members' sockets in a lock directory.
+#[must_use]
+pub fn directory(lock_dir: &Path) -> PathBuf {
+    lock_dir.join(NAME)
 }
 
 fn system(path: &Path) -> impl Fn(Errno) -> InitError {
