@@ -52,9 +52,9 @@ impl Supervisor {
     }
 
     /// Makes other rules before a client gets a worker, if directories of the configuration have
-    /// been made since. It would have to connect twice otherwise.
+    /// been made or mounted since. It would have to connect twice otherwise.
     pub(super) fn follow_new_paths(&mut self) {
-        if self.path_rules.has_new_paths(&mut self.mounts) {
+        if self.path_rules.may_be_outdated(&mut self.mounts) {
             self.make_path_rules_again();
         }
     }

@@ -45,6 +45,8 @@ pub struct PathRules {
     everything: Option<String>,
     /// Number of the rules, counted from 1 since the start of the server.
     number: u64,
+    /// The mounts that they were made with: `KeptMounts::generation`.
+    mounts: u64,
 }
 
 impl PathRules {
@@ -60,8 +62,15 @@ impl PathRules {
             Located::Waiting { .. } => None,
         });
         let restricts_paths = everything.is_none();
-        let ruleset = Some(ruleset);
-        let mut rules = Self { ruleset, restricts_paths, number, everything, ..Self::default() };
+        let (ruleset, mounted) = (Some(ruleset), mounts.generation());
+        let mut rules = Self {
+            ruleset,
+            restricts_paths,
+            number,
+            everything,
+            mounts: mounted,
+            ..Self::default()
+        };
         let mut reached = ReachedPaths::default();
         let lock = &settings.directories.lock;
         let within_lock = [
@@ -129,8 +138,13 @@ impl PathRules {
         Ok(())
     }
 
-    /// Returns true if a path is there by now that led nowhere when the rules were made.
-    pub fn has_new_paths(&self, mounts: &mut KeptMounts) -> bool {
+    /// Returns true if a path may lead elsewhere than when the rules were made: one is there that
+    /// led nowhere, or something was mounted, perhaps on the directory of a share.
+    pub fn may_be_outdated(&mut self, mounts: &mut KeptMounts) -> bool {
+        let before = std::mem::replace(&mut self.mounts, mounts.generation());
+        if self.restricts_paths && before != self.mounts {
+            return true;
+        }
         let mut missing = self.missing.iter().filter(|_| self.restricts_paths);
         missing.any(|path| match mounts.locate(path) {
             Located::At(_) => open(path, FOR_RULE, Mode::empty()).is_ok(),

@@ -39,6 +39,8 @@ pub struct KeptMounts {
     /// read.
     file: Option<File>,
     mounts: Mounts,
+    /// Number of times that the list was read.
+    reads: u64,
 }
 
 /// The end of a path.
@@ -100,6 +102,12 @@ impl KeptMounts {
         }
     }
 
+    /// Returns a number that is another one once file systems were mounted or unmounted.
+    pub(crate) fn generation(&mut self) -> u64 {
+        self.now();
+        self.reads
+    }
+
     /// Makes the list current for a fork, and returns the file with which its copy continues.
     ///
     /// The kernel reports a change once for each open file, so no two processes may share one.
@@ -149,6 +157,7 @@ impl KeptMounts {
         if self.file.is_none() {
             self.file = open();
         }
+        self.reads += 1;
         let Some(file) = &mut self.file else { return };
         let mut list = Vec::new();
         self.mounts = match file.rewind().and_then(|()| file.read_to_end(&mut list)) {
@@ -379,7 +388,7 @@ mod tests {
         let mut own = KeptMounts::default();
         assert!(own.has_changed(), "nothing was read");
         assert!(!own.now().0.is_empty());
-        let mut of_fork = KeptMounts { file: None, mounts: Mounts::parse(LIST) };
+        let mut of_fork = KeptMounts { mounts: Mounts::parse(LIST), ..KeptMounts::default() };
         of_fork.continue_in_fork(own.before_fork());
         assert!(is_kept(&mut own) && is_kept(&mut of_fork));
         if !rustix::process::geteuid().is_root() {
