@@ -32,9 +32,12 @@ use crate::share_mode::{ShareMode, conflict};
 use crate::standing::Standing;
 
 /// Number of equal parts of the opens left by other clients; a client may have one part: 1,024
-/// opens of an otherwise unused file. So may all clients of a user together, of those that other
-/// users have left, and all guests.
+/// opens of an otherwise unused file.
 const OPEN_PARTS: usize = 16;
+
+/// The same of those left by other users, of which all clients of a user together may have one, and
+/// all guests: what two clients take.
+const USER_OPEN_PARTS: usize = 8;
 
 /// Opens of a file that each client may have, although all clients of its user together, or all
 /// guests, have their part: more than a client at rest has of a folder. So one account serves as
@@ -292,14 +295,15 @@ impl FileRecord {
     fn permits_open(&self, request: &AdmissionRequest) -> bool {
         let taken = self.taken(request);
         let wanted = bytes_of(&request.facts, self.opens.last().map(|it| &it.facts));
-        let permits = |standing: Standing, others: Places, own: Places| {
+        let permits = |standing: Standing, parts: usize, others: Places, own: Places| {
             let (opens, bytes) = ((others.opens, own.opens, 1), (others.bytes, own.bytes, wanted));
-            standing.permits((FILE_OPENS_MAX, OPEN_PARTS), opens)
-                && standing.permits((FILE_BYTES_MAX, OPEN_PARTS), bytes)
+            standing.permits((FILE_OPENS_MAX, parts), opens)
+                && standing.permits((FILE_BYTES_MAX, parts), bytes)
         };
         // All guests together are as one user.
-        let permits_user = || permits(Standing::User, taken.other_users, taken.user);
-        permits(request.standing, taken.other_clients, taken.client)
+        let permits_user =
+            || permits(Standing::User, USER_OPEN_PARTS, taken.other_users, taken.user);
+        permits(request.standing, OPEN_PARTS, taken.other_clients, taken.client)
             && (taken.client.opens < CLIENT_OPENS_MIN || permits_user())
     }
 
@@ -441,9 +445,12 @@ impl FileRecord {
             // A lease that is waited for has another open in this list, with access to the data.
             let is_awaited = entry.mode.counts();
             let is_breaking = is_lease && cache.breaking.is_some();
-            // Rights that the request does not touch are no reason to wait, also if they are being
-            // broken for another one: a holder who may only read could keep everybody out.
+            // As by Windows, an open waits with another one for a break that takes nothing for it.
+            // Nobody waits for those of listings and by WRITEs: a holder who may only read would
+            // keep everybody out by them.
             if !self.is_disturbed(entry, request, violates, held) {
+                let others_wait = !request.is_directory && !self.waiters.is_empty();
+                must_wait |= is_breaking && is_awaited && others_wait;
                 continue;
             }
             let mut to = remaining_caching(held, request, violates);

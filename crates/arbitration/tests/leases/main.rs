@@ -303,6 +303,10 @@ fn an_open_that_takes_nothing_from_a_lease_waits_for_no_break_of_it() {
         assert_eq!(file.notice(1), (RH, NONE, true));
         let (granted, _) = file.granted(AdmissionRequest { is_directory, ..ask(3, wish(3)) });
         assert!(granted.caching.contains(R), "{granted:?}");
+        // A CREATE waits for the break with another one, as by Windows.
+        file.record.wait(server(9));
+        let waits = file.admit(AdmissionRequest { is_directory, ..ask(4, wish(4)) });
+        assert_eq!(waits == Admission::Wait, !is_directory, "{waits:?}");
         let kept = file.acknowledge(lease(1, 1), NONE);
         assert_eq!(kept, Ok(()), "nobody had acknowledged it");
     }
