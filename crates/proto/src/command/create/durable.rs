@@ -51,8 +51,7 @@ const TIMEOUT_DEFAULT: Duration = Duration::from_secs(60);
 /// Longest time for which a client can have an open kept.
 const TIMEOUT_MAX: Duration = Duration::from_secs(300);
 
-/// First wait for the end of a persistent open's former connection; each further one is twice as
-/// long.
+/// First wait for the end of an open's former connection; each further one is twice as long.
 const END_WAIT: Duration = Duration::from_millis(2);
 
 /// Highest number of these waits for one request.
@@ -105,10 +104,9 @@ pub struct Relocking {
 impl Reconnect {
     /// Returns the time after which a request may find its open, if it was not found now. A client
     /// that has lost its connection may be back before another worker has read the end of that
-    /// connection, and gives the open up if it is refused. Only persistent opens are awaited: who
-    /// names one has it, as a rule.
+    /// connection, and gives the open up if it is refused. Who names one has it, as a rule.
     pub(super) fn wait_for_end(&self, share: &Share, awaited: u32) -> Option<Duration> {
-        let may_come = self.is_persistent && share.is_ca && share.durable_handles;
+        let may_come = share.durable_handles && (share.is_ca || !self.is_persistent);
         (may_come && awaited < ENDS_AWAITED_MAX).then(|| END_WAIT * (1 << awaited))
     }
 }
@@ -279,8 +277,8 @@ fn timeout(timeout_ms: u32) -> Duration {
     }
 }
 
-/// Finds a durable open and reopens its file: [MS-SMB2] 3.3.5.9.7, 3.3.5.9.12. A persistent one
-/// that is not found may be soon.
+/// Finds a durable open and reopens its file: [MS-SMB2] 3.3.5.9.7, 3.3.5.9.12. One that is not
+/// found may be soon.
 pub(super) fn reconnect(
     scope: InTree<'_>,
     request: &CreateRequest<'_>,
