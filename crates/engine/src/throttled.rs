@@ -11,7 +11,7 @@ use std::sync::Arc;
 use bytes::BytesMut;
 use dtyp::NtStatus;
 use model::account::Account;
-use model::connection::Connection;
+use model::connection::{Connection, ConnectionId};
 use model::logon::Logon;
 use model::now::Now;
 use model::open::Open;
@@ -61,10 +61,11 @@ impl Server {
         self.globals.throttle.credits_change();
     }
 
-    /// True if so many of the client's requests are throttled that no more must be received.
+    /// True if nothing more must be received on a connection: too many of the client's requests are
+    /// throttled, or the rest of a compound waits there.
     #[must_use]
-    pub fn must_stop_receiving(&self) -> bool {
-        self.globals.throttle.must_stop()
+    pub fn must_stop_receiving(&self, connection: ConnectionId) -> bool {
+        self.globals.throttle.must_stop() || self.has_postponed(Some(connection))
     }
 
     /// True if any request is throttled.

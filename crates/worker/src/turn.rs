@@ -153,10 +153,7 @@ impl Worker {
         let waiting = || self.transports.values().map(Transport::outgoing_bytes).sum();
         let must_drain = |it: &Transport| it.outgoing_bytes() > 0 && it.must_drain(waiting);
         let must_drain = self.transports.get(&id).is_some_and(must_drain);
-        must_drain
-            || self.server.must_stop_receiving()
-            || self.server.memory().must_wait()
-            || self.server.has_postponed(Some(id))
+        must_drain || self.server.must_stop_receiving(id) || self.server.memory().must_wait()
     }
 
     /// Returns the earliest deadline of partly received frames.
