@@ -228,7 +228,7 @@ mod tests {
     use super::{join, record, split};
 
     /// Targets whose seeds are files of their own: no conversation of SMB has such messages.
-    const WRITTEN: [&str; 2] = ["llmnr", "wsd"];
+    const WRITTEN: [&str; 3] = ["ctdb", "llmnr", "wsd"];
 
     #[test]
     fn joined_parts_split_again() {
