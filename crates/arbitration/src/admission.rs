@@ -445,12 +445,11 @@ impl FileRecord {
             // A lease that is waited for has another open in this list, with access to the data.
             let is_awaited = entry.mode.counts();
             let is_breaking = is_lease && cache.breaking.is_some();
-            // As by Windows, an open waits with another one for a break that takes nothing for it.
-            // Nobody waits for those of listings and by WRITEs: a holder who may only read would
-            // keep everybody out by them.
+            // As by Windows, an open of a file waits for a break that takes nothing for it. Each
+            // change of a listing breaks leases of a directory: a holder who may only read would
+            // keep everybody out by not acknowledging them.
             if !self.is_disturbed(entry, request, violates, held) {
-                let others_wait = !request.is_directory && !self.waiters.is_empty();
-                must_wait |= is_breaking && is_awaited && others_wait;
+                must_wait |= is_breaking && is_awaited && !request.is_directory;
                 continue;
             }
             let mut to = remaining_caching(held, request, violates);

@@ -288,28 +288,30 @@ fn a_changed_listing_breaks_all_leases_but_that_of_the_changing_client() {
 /// A client that may only read would keep others out for 35 s with each change, by leaving the
 /// breaks of its lease without an answer.
 #[test]
-fn an_open_that_takes_nothing_from_a_lease_waits_for_no_break_of_it() {
-    for is_directory in [true, false] {
-        let mut file = File::default();
-        let wish = |worker| lease_wish(worker, 1, RH);
-        file.granted(AdmissionRequest { is_directory, ..ask(1, wish(1)) });
-        let notify = &mut WorkersToNotify::default();
-        if is_directory {
-            file.record.break_listing(None, TIMEOUT, notify);
-        } else {
-            let (_, writer) = file.granted(ask(2, RequestedCaching::Nothing));
-            file.record.break_reading(writer, 0, TIMEOUT, notify);
-        }
-        assert_eq!(file.notice(1), (RH, NONE, true));
-        let (granted, _) = file.granted(AdmissionRequest { is_directory, ..ask(3, wish(3)) });
-        assert!(granted.caching.contains(R), "{granted:?}");
-        // A CREATE waits for the break with another one, as by Windows.
-        file.record.wait(server(9));
-        let waits = file.admit(AdmissionRequest { is_directory, ..ask(4, wish(4)) });
-        assert_eq!(waits == Admission::Wait, !is_directory, "{waits:?}");
-        let kept = file.acknowledge(lease(1, 1), NONE);
-        assert_eq!(kept, Ok(()), "nobody had acknowledged it");
-    }
+fn an_open_of_a_directory_waits_for_no_break_of_its_listing() {
+    let mut file = File::default();
+    let directory = |worker| {
+        let wish = lease_wish(worker, 1, RH);
+        AdmissionRequest { is_directory: true, ..ask(worker, wish) }
+    };
+    file.granted(directory(1));
+    file.record.break_listing(None, TIMEOUT, &mut WorkersToNotify::default());
+    assert_eq!(file.notice(1), (RH, NONE, true));
+    let (granted, _) = file.granted(directory(3));
+    assert!(granted.caching.contains(R), "{granted:?}");
+    let kept = file.acknowledge(lease(1, 1), NONE);
+    assert_eq!(kept, Ok(()), "nobody had acknowledged it");
+}
+
+/// As by Windows: smb2.lease.breaking3.
+#[test]
+fn an_open_of_a_file_waits_for_a_break_that_is_under_way() {
+    let mut file = File::default();
+    file.granted(ask(1, lease_wish(1, 1, RH)));
+    let (_, writer) = file.granted(ask(2, RequestedCaching::Nothing));
+    file.record.break_reading(writer, 0, TIMEOUT, &mut WorkersToNotify::default());
+    assert_eq!(file.notice(1), (RH, NONE, true));
+    assert_eq!(file.admit(ask(3, RequestedCaching::Nothing)), Admission::Wait);
 }
 
 #[test]
