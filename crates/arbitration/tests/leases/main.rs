@@ -303,7 +303,7 @@ fn an_open_of_a_directory_waits_for_no_break_of_its_listing() {
     assert_eq!(kept, Ok(()), "nobody had acknowledged it");
 }
 
-/// As by Windows: smb2.lease.breaking3.
+/// The behavior of Windows, by smb2.lease.breaking3.
 #[test]
 fn an_open_of_a_file_waits_for_a_break_that_is_under_way() {
     let mut file = File::default();
