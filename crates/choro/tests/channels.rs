@@ -355,6 +355,18 @@ fn write_many_requests(guest: &mut connection::Connection) -> NtStatus {
     write(&check.repeat(8_000))
 }
 
+/// Logs a guest on with the ClientGuid of a user, who is served beside it, and has it get credits.
+fn guest_with_credits(address: SocketAddr, guid: Guid, credits: u32) -> connection::Connection {
+    let mut guest =
+        connection::Connection::connect(address.ip(), address, PATIENCE).expect("it listens");
+    guest.negotiate(guid).expect("it is served");
+    guest.log_on_anonymously().expect("it is served");
+    while guest.smb.window.credits() < credits {
+        guest.call(Command::ECHO, &EchoRequest).expect("it is served");
+    }
+    guest
+}
+
 /// They would all be answered before anything else.
 #[test]
 fn a_guest_beside_a_user_delays_no_request_by_thousands_in_one_write_to_a_pipe() {
@@ -365,13 +377,7 @@ fn a_guest_beside_a_user_delays_no_request_by_thousands_in_one_write_to_a_pipe()
     let server = setup.start();
     let (address, guid) = (server.site().address(), Guid(random()));
     let mut user = Connection::logged_on(address, guid);
-    let mut guest =
-        connection::Connection::connect(address.ip(), address, PATIENCE).expect("it listens");
-    guest.negotiate(guid).expect("it is served");
-    guest.log_on_anonymously().expect("it is served");
-    while guest.smb.window.credits() < 8 {
-        guest.call(Command::ECHO, &EchoRequest).expect("it is served");
-    }
+    let mut guest = guest_with_credits(address, guid, 8);
     let attack = thread::spawn(move || write_many_requests(&mut guest));
     let mut longest = Duration::ZERO;
     while !attack.is_finished() {
@@ -399,14 +405,8 @@ fn a_guest_beside_a_user_is_served_one_request_of_a_compound_between_those_of_th
     }
     let (address, guid) = (server.site().address(), Guid(random()));
     let mut user = Connection::logged_on(address, guid);
-    let mut guest =
-        connection::Connection::connect(address.ip(), address, PATIENCE).expect("it listens");
-    guest.negotiate(guid).expect("it is served");
-    guest.log_on_anonymously().expect("it is served");
+    let mut guest = guest_with_credits(address, guid, GUEST_REQUESTS.into());
     assert_eq!(guest.tree("data").expect("an answer"), NtStatus::SUCCESS);
-    while guest.smb.window.credits() < GUEST_REQUESTS.into() {
-        guest.call(Command::ECHO, &EchoRequest).expect("it is served");
-    }
     // In another case than on disk, so each is looked for among all names.
     let name = utf16::to_bytes("folder\\NAME 1");
     let open = CreateRequest {

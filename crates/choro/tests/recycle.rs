@@ -289,6 +289,28 @@ fn a_directory_above_a_deleted_file_that_is_open_through_another_share_keeps_its
     server.stop();
 }
 
+/// Has another user, who may only look the file `f` of a directory up, open it through a share by
+/// one name of the directory, rename the directory in the share `data`, and close the file last.
+/// Its deletion in the meantime stays.
+#[track_caller]
+fn undo_by_last_close(
+    server: &TestServer,
+    (share, seen_as): (&str, &str),
+    directory: &str,
+    file: &Path,
+) {
+    let mut other = connect_as(server, share, OTHER_USER);
+    let seen = open(&mut other, Purpose::Stat, &format!("{seen_as}\\f")).expect("it is readable");
+    let deleted = format!("{directory}\\f");
+    mark_and_close(&mut server.connect("data", Protection::Signed), &deleted);
+    let renamer = server.client().user(OTHER_USER, PASSWORD);
+    let rename = format!("rename {directory} moved");
+    renamer.run("data", &[&rename]).fails("NT_STATUS_ACCESS_DENIED");
+    close(&mut other, seen).expect("it is open");
+    wait_until(|| !file.exists(), || server.log());
+    renamer.run("data", &[&rename]).succeeds();
+}
+
 /// The attack: a client that may only look the file up closes it last, in a folder whose name has
 /// other characters on disk.
 #[test]
@@ -297,15 +319,7 @@ fn a_deletion_below_a_folder_with_mapped_characters_is_not_undone_by_the_last_cl
     let server = Setup::new().share("data", mappings).start();
     let folder = server.share_path("data");
     make(&folder, "s:ub/f", "gone");
-    let name = "s\u{f022}ub\\f";
-    let mut other = connect_as(&server, "data", OTHER_USER);
-    let attributes = open(&mut other, Purpose::Stat, name).expect("anybody may look");
-    mark_and_close(&mut server.connect("data", Protection::Signed), name);
-    let renamer = server.client().user(OTHER_USER, PASSWORD);
-    renamer.run("data", &["rename s\u{f022}ub moved"]).fails("NT_STATUS_ACCESS_DENIED");
-    close(&mut other, attributes).expect("it is open");
-    wait_until(|| !folder.join("s:ub/f").exists(), || server.log());
-    renamer.run("data", &["rename s\u{f022}ub moved"]).succeeds();
+    undo_by_last_close(&server, ("data", "s\u{f022}ub"), "s\u{f022}ub", &folder.join("s:ub/f"));
     server.stop();
 }
 
@@ -317,15 +331,8 @@ fn a_directory_above_a_deleted_file_keeps_its_name_where_another_share_shows_ano
     make(&folder, "CON/f", "gone");
     let listing = server.client().run("plain", &["ls"]).succeeds();
     let short = listing.split_whitespace().find(|it| it.contains('~'));
-    let name = format!("{}\\f", short.expect("no client may name it CON"));
-    let mut other = connect_as(&server, "plain", OTHER_USER);
-    let attributes = open(&mut other, Purpose::Stat, &name).expect("anybody may look");
-    mark_and_close(&mut server.connect("data", Protection::Signed), "CON\\f");
-    let renamer = server.client().user(OTHER_USER, PASSWORD);
-    renamer.run("data", &["rename CON moved"]).fails("NT_STATUS_ACCESS_DENIED");
-    close(&mut other, attributes).expect("it is open");
-    wait_until(|| !folder.join("CON/f").exists(), || server.log());
-    renamer.run("data", &["rename CON moved"]).succeeds();
+    let short = short.expect("no client may name it CON");
+    undo_by_last_close(&server, ("plain", short), "CON", &folder.join("CON/f"));
     server.stop();
 }
 

@@ -70,7 +70,7 @@ impl Attachment {
         deadline: Instant,
     ) -> Result<Self, AttachError> {
         let control = Control::Attach { name, kind };
-        let request = connection.ask(Destination::Own, &control, deadline)?;
+        let request = connection.exchange().ask(Destination::Own, &control, deadline)?;
         Ok(Self { kind, deadline, step: Step::Attaching(request) })
     }
 
@@ -89,7 +89,8 @@ impl Attachment {
         match &mut self.step {
             Step::Attaching(pending) if *pending == request => {
                 let Answer::Database(database) = *answer()? else { return Err(unexpected()) };
-                let mut ask = |control| connection.ask(Destination::Own, &control, self.deadline);
+                let mut ask =
+                    |control| connection.exchange().ask(Destination::Own, &control, self.deadline);
                 let path = ask(Control::DatabasePath(database))?;
                 let flags = ask(Control::DatabaseFlags(database))?;
                 let requests = (path, flags);

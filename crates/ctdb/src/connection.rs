@@ -12,9 +12,7 @@ use rustix::net::{
     send, socket_with,
 };
 
-use crate::call::Call;
-use crate::control::{Control, Destination};
-use crate::exchange::{Event, Exchange, RequestId, Unsent};
+use crate::exchange::{Event, Exchange};
 use crate::malformed::Malformed;
 
 /// Bytes that are read in one call.
@@ -60,46 +58,9 @@ impl Connection {
         Ok(Self { socket, exchange: Exchange::default(), buffer: vec![0; READ_BYTES] })
     }
 
-    /// As [`Exchange::ask`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn ask(
-        &mut self,
-        destination: Destination,
-        control: &Control<'_>,
-        deadline: Instant,
-    ) -> Result<RequestId, Unsent> {
-        self.exchange.ask(destination, control, deadline)
-    }
-
-    /// As [`Exchange::tell`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn tell(&mut self, destination: Destination, control: &Control<'_>) -> Result<(), Unsent> {
-        self.exchange.tell(destination, control)
-    }
-
-    /// As [`Exchange::call`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn call(&mut self, call: Call<'_>, deadline: Instant) -> Result<RequestId, Unsent> {
-        self.exchange.call(call, deadline)
-    }
-
-    /// As [`Exchange::send_message`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn send_message(
-        &mut self,
-        destination: Destination,
-        service: u64,
-        data: &[u8],
-    ) -> Result<(), Unsent> {
-        self.exchange.send_message(destination, service, data)
+    /// Requests and messages to ctdbd.
+    pub fn exchange(&mut self) -> &mut Exchange {
+        &mut self.exchange
     }
 
     /// Writes as much as the socket takes, reads as much as one event needs, and returns that

@@ -168,7 +168,7 @@ impl Observer {
         control: &Control<'_>,
         question: Question,
     ) -> Result<(), Unsent> {
-        let request = self.connection.ask(destination, control, self.deadline)?;
+        let request = self.connection.exchange().ask(destination, control, self.deadline)?;
         self.open.insert(request, question);
         Ok(())
     }

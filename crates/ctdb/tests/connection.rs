@@ -102,7 +102,7 @@ fn replies_in_another_order_and_in_pieces_find_their_requests() {
         }
     });
     let mut connection = daemon.connect();
-    let mut ask = || connection.ask(Destination::Own, &Control::OwnNumber, late());
+    let mut ask = || connection.exchange().ask(Destination::Own, &Control::OwnNumber, late());
     let asked = [ask(), ask(), ask()].map(|id| id.expect("there is room"));
     for (id, number) in asked.into_iter().zip([1, 2, 3]).rev() {
         let event = next(&mut connection).expect("it answers");
@@ -116,7 +116,7 @@ fn a_daemon_that_says_nothing_costs_its_caller_no_more_than_the_deadline() {
     let (end, ended) = std::sync::mpsc::channel::<()>();
     let daemon = Daemon::start(move |_stream| _ = ended.recv());
     let mut connection = daemon.connect();
-    let mut ask = |deadline| connection.ask(Destination::Own, &Control::Nodes, deadline);
+    let mut ask = |deadline| connection.exchange().ask(Destination::Own, &Control::Nodes, deadline);
     let (slow, quick) = (ask(late()).expect("room"), ask(soon()).expect("room"));
     let event = next(&mut connection).expect("the connection stands");
     assert_eq!(event, Event::Answered(quick, Err(Failure::Expired)));
@@ -133,10 +133,10 @@ fn a_daemon_that_reads_nothing_does_not_block_its_caller() {
     let piece = vec![0; 1 << 20];
     let sent = std::iter::repeat_with(|| {
         assert_eq!(connection.next_event(Instant::now()).expect("it stands"), None);
-        connection.send_message(Destination::Active, 1, &piece)
+        connection.exchange().send_message(Destination::Active, 1, &piece)
     });
     assert_eq!(sent.take(64).take_while(Result::is_ok).count(), 16, "more is refused");
-    let refused = connection.send_message(Destination::Active, 1, &piece);
+    let refused = connection.exchange().send_message(Destination::Active, 1, &piece);
     assert_eq!(refused, Err(Unsent::Full));
     assert!(connection.wants_to_write());
     drop(end);
@@ -152,7 +152,7 @@ fn replies_before_the_end_of_a_daemon_are_taken() {
     });
     let mut connection = daemon.connect();
     let control = Control::OwnNumber;
-    let id = connection.ask(Destination::Own, &control, late()).expect("there is room");
+    let id = connection.exchange().ask(Destination::Own, &control, late()).expect("there is room");
     let event = next(&mut connection).expect("it answers");
     assert_eq!(event, Event::Answered(id, Ok(Answer::OwnNumber(4))));
     assert!(matches!(next(&mut connection), Err(Lost::Closed)), "half a packet is none");
@@ -168,7 +168,10 @@ fn replies_are_taken_before_a_failed_write_ends_the_connection() {
     });
     let mut connection = daemon.connect();
     let ask = |connection: &mut Connection| {
-        connection.ask(Destination::Own, &Control::OwnNumber, late()).expect("there is room")
+        connection
+            .exchange()
+            .ask(Destination::Own, &Control::OwnNumber, late())
+            .expect("there is room")
     };
     let answered = ask(&mut connection);
     assert_eq!(connection.next_event(Instant::now()).expect("it stands"), None);
@@ -211,7 +214,7 @@ fn a_database_is_attached_in_three_steps() {
     });
     let mut connection = daemon.connect();
     // Its answer arrives first, and is none of the attachment's.
-    let asked = connection.ask(Destination::Own, &Control::OwnNumber, late());
+    let asked = connection.exchange().ask(Destination::Own, &Control::OwnNumber, late());
     asked.expect("there is room");
     let kind = DatabaseKind::Persistent;
     let begun = Attachment::begin(&mut connection, "x.tdb", kind, late());

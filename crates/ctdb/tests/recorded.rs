@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use ctdb::{
     Answer, Call, CommitRecord, Control, DatabaseEntry, DatabaseKind, Destination, Event, Exchange,
-    Failure, Function, Message, Node, NodeFlags, PublicAddress, Record, RecordHeader, RecoveryMode,
-    RunState, TraversedRecord, Uptime, VnnMap,
+    Failure, Function, Malformed, Message, Node, NodeFlags, PublicAddress, Record, RecordHeader,
+    RecoveryMode, RunState, TraversedRecord, Uptime, VnnMap,
 };
 
 const DATABASE: u32 = 0x5184_6878;
@@ -56,6 +56,20 @@ fn assert_sent(name: &str, exchange: &mut Exchange, recorded: &Recorded) {
     assert_eq!(sent[16..20], recorded.sent[0][16..20], "{name}");
 }
 
+/// Compares a request with the recorded one, and returns what the recorded reply makes of it.
+fn replied(
+    name: &str,
+    exchange: &mut Exchange,
+    recorded: &Recorded,
+) -> Result<Option<Event>, Malformed> {
+    let request = exchange.output()[28..32].to_vec();
+    assert_sent(name, exchange, recorded);
+    let mut reply = recorded.received[0].clone();
+    reply[28..32].copy_from_slice(&request);
+    exchange.receive(&reply);
+    exchange.next_event(Instant::now())
+}
+
 /// Sends a control, compares it with the recorded one, and returns the result of the recorded
 /// reply.
 #[track_caller]
@@ -64,12 +78,7 @@ fn ask(name: &str, control: &Control<'_>) -> Result<Answer, Failure> {
     let mut exchange = Exchange::default();
     let now = Instant::now();
     let id = exchange.ask(Destination::Own, control, now).expect("it is short");
-    let request = exchange.output()[28..32].to_vec();
-    assert_sent(name, &mut exchange, recorded);
-    let mut reply = recorded.received[0].clone();
-    reply[28..32].copy_from_slice(&request);
-    exchange.receive(&reply);
-    match exchange.next_event(now) {
+    match replied(name, &mut exchange, recorded) {
         Ok(Some(Event::Answered(of, result))) if of == id => result,
         other => panic!("{name}: {other:?}"),
     }
@@ -82,12 +91,7 @@ fn call(name: &str, function: Function, key: &[u8]) -> Vec<u8> {
     let now = Instant::now();
     let call = Call { database: DATABASE, function, key };
     let id = exchange.call(call, now).expect("it is short");
-    let request = exchange.output()[28..32].to_vec();
-    assert_sent(name, &mut exchange, recorded);
-    let mut reply = recorded.received[0].clone();
-    reply[28..32].copy_from_slice(&request);
-    exchange.receive(&reply);
-    match exchange.next_event(now) {
+    match replied(name, &mut exchange, recorded) {
         Ok(Some(Event::Called(of, Ok(data)))) if of == id => data,
         other => panic!("{name}: {other:?}"),
     }

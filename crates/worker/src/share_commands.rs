@@ -18,7 +18,7 @@ use tracing::{debug, warn};
 use uring::{Op, Token};
 
 use super::event_loop::{COMMANDS, Worker};
-use super::shells::Output;
+use super::shells::{Output, log_failure};
 use queue::{COMMAND_TIMEOUT, Event, Job, KILL_TIMEOUT, Running, WaitingConnect};
 
 impl Worker {
@@ -124,10 +124,7 @@ impl Worker {
     fn command_ended(&mut self, command: &ShareCommand, fault: Option<&str>) {
         let ShareCommand { share, parameter, refuses, user, .. } = command;
         let Some(fault) = fault else { return debug!("share {share}: {parameter} is done") };
-        match user.is_guest {
-            true => debug!("share {share}: {parameter} has failed: {fault}"),
-            false => warn!("share {share}: {parameter} has failed: {fault}"),
-        }
+        log_failure(user.is_guest, &format!("share {share}: {parameter} has failed: {fault}"));
         if *refuses
             && let Some(Job { of: Event::Connect(it), .. }) = self.command_queue.jobs.pop_front()
         {

@@ -3,6 +3,7 @@
 use config::ShellCommand;
 use process::{CommandRequest, PassedCommand};
 use shares::command_user::CommandUser;
+use tracing::{debug, warn};
 
 use super::event_loop::Worker;
 
@@ -36,5 +37,14 @@ impl Worker {
         let request = CommandRequest { script, variables, identity, requester, keeps_output };
         PassedCommand::start(&self.settings.directories.lock, &request)
             .map_err(|error| error.to_string())
+    }
+}
+
+/// Logs that a command has failed. Guests cause that at will, perhaps with names of their choice, so
+/// their lines are for an operator who debugs.
+pub(super) fn log_failure(is_guest: bool, line: &str) {
+    match is_guest {
+        true => debug!("{line}"),
+        false => warn!("{line}"),
     }
 }

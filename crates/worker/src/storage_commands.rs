@@ -14,11 +14,11 @@ use object::{ObjectPath, QuotaChange, QuotaSubject, RootId};
 use proto::RequestId;
 use shares::free_space::argument;
 use trace::Phase;
-use tracing::{debug, warn};
+use tracing::debug;
 use uring::{Op, Token};
 
 use super::event_loop::{STORAGE_COMMANDS, Worker};
-use super::shells::Output;
+use super::shells::{Output, log_failure};
 use commands::{Answer, Argument, Prepared, Question, Running};
 
 /// Time of a command. Some clients end a connection without an answer after 20 s.
@@ -150,10 +150,8 @@ impl Worker {
 
     fn storage_command_failed(&mut self, share: &str, question: Question, fault: &str) {
         let (parameter, object) = (question.argument.parameter(), question.argument.object());
-        match self.storage_commands.is_of_guest(question.root) {
-            true => debug!("share {share}: {parameter} has failed for {object}: {fault}"),
-            false => warn!("share {share}: {parameter} has failed for {object}: {fault}"),
-        }
+        let line = format!("share {share}: {parameter} has failed for {object}: {fault}");
+        log_failure(self.storage_commands.is_of_guest(question.root), &line);
         let nothing = question.argument.nothing();
         self.storage_command_answered(question, nothing);
     }

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 
 use crate::choro::{Site, signal_process, text};
 use crate::commands::checked;
-use crate::lab::{Lab, PATIENCE};
+use crate::lab::{Lab, PATIENCE, wait_until};
 use crate::process::Process;
 use crate::records::three;
 
@@ -61,11 +61,8 @@ pub(crate) fn a_stopped_node_finds_all_records_busy_until_it_continues(lab: &Lab
     let (process, database) = &mut nodes[2];
     process.store(database, b"k", b"before");
     lab.ok(0, &["ctdb", "stop", "-n", "2"]);
-    let end = Instant::now() + PATIENCE;
-    while database.read(b"k", |_| ()).expect("the file is whole") != Access::Busy {
-        assert!(Instant::now() < end, "its records are not frozen");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let are_frozen = || database.read(b"k", |_| ()).expect("the file is whole") == Access::Busy;
+    wait_until(are_frozen, || "its records are not frozen".to_owned());
     assert_eq!(process.state().standing(), Standing::Inactive(NodeFlags::STOPPED));
     assert_eq!(process.call(database, Function::Migrate, b"other", BRIEF), None);
     let lines = checked(lab, 2);

@@ -12,6 +12,19 @@ const CANNOT: i32 = 77;
 /// Longest wait for what takes seconds on an idle machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 
+/// Time from one look at what nodes do to the next.
+const INTERVAL: Duration = Duration::from_millis(50);
+
+/// Waits for a condition of the nodes, for as long as they may need.
+#[track_caller]
+pub(crate) fn wait_until(mut condition: impl FnMut() -> bool, complaint: impl Fn() -> String) {
+    let end = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < end, "{}", complaint());
+        std::thread::sleep(INTERVAL);
+    }
+}
+
 /// Nodes in namespaces. All their processes end when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Lab {
@@ -66,11 +79,8 @@ impl Lab {
     /// Waits until a command on a node succeeds.
     #[track_caller]
     pub(crate) fn wait_for(&self, node: usize, command: &[&str]) {
-        let end = Instant::now() + PATIENCE;
-        while !self.run(node, command).status.success() {
-            assert!(Instant::now() < end, "node {node}: {command:?}: in vain");
-            std::thread::sleep(Duration::from_millis(200));
-        }
+        let succeeds = || self.run(node, command).status.success();
+        wait_until(succeeds, || format!("node {node}: {command:?}: in vain"));
     }
 
     /// The socket of a node's ctdbd, from outside.

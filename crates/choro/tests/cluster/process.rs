@@ -7,7 +7,7 @@ use ctdb::{
     Destination, Event, Failure, Function, Lost, Message, RecordChange, RequestId, Standing,
 };
 
-use crate::lab::{Lab, PATIENCE};
+use crate::lab::{Lab, PATIENCE, wait_until};
 
 /// A connection with its messages, which tests look at later.
 #[derive(Debug)]
@@ -52,13 +52,13 @@ impl Process {
     #[track_caller]
     pub(crate) fn ask_at(&mut self, destination: Destination, control: &Control<'_>) -> Answer {
         let deadline = Instant::now() + PATIENCE;
-        let asked = self.connection.ask(destination, control, deadline);
+        let asked = self.connection.exchange().ask(destination, control, deadline);
         self.result(asked.expect("there is room")).expect("ctdbd answers")
     }
 
     #[track_caller]
     pub(crate) fn send(&mut self, destination: Destination, service: u64, data: &[u8]) {
-        let sent = self.connection.send_message(destination, service, data);
+        let sent = self.connection.exchange().send_message(destination, service, data);
         sent.expect("there is room");
         // It is written now, and not when the process has to wait for something.
         let event = self.next(Instant::now());
@@ -77,11 +77,8 @@ impl Process {
     /// Waits until the node takes part in the cluster: one recovery may follow another.
     #[track_caller]
     pub(crate) fn becomes_active(&mut self) {
-        let end = Instant::now() + PATIENCE;
-        while self.state().standing() != Standing::Active {
-            assert!(Instant::now() < end, "the node stays out: {:?}", self.state());
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        let is_active = || self.state().standing() == Standing::Active;
+        wait_until(is_active, || "the node stays out".to_owned());
     }
 
     /// Calls a function for a record; `None` if there is no answer within `time`.
@@ -95,7 +92,7 @@ impl Process {
     ) -> Option<Vec<u8>> {
         let deadline = Instant::now() + time;
         let call = Call { database: database.number(), function, key };
-        let request = self.connection.call(call, deadline).expect("there is room");
+        let request = self.connection.exchange().call(call, deadline).expect("there is room");
         match self.next(deadline + PATIENCE).expect("ctdbd lives") {
             Some(Event::Called(id, Ok(data))) if id == request => Some(data),
             Some(Event::Called(id, Err(Failure::Expired))) if id == request => None,
@@ -151,7 +148,7 @@ impl Process {
                     if let Some(header) = deleted {
                         let database = database.number();
                         let control = Control::ScheduleForDeletion { database, header, key };
-                        let told = self.connection.tell(Destination::Own, &control);
+                        let told = self.connection.exchange().tell(Destination::Own, &control);
                         told.expect("there is room");
                     }
                     return result;
