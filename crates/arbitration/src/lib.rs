@@ -16,6 +16,7 @@ pub mod host_path;
 pub mod lock_list;
 pub mod lock_sequences;
 pub mod open;
+mod open_parts;
 pub mod records;
 pub mod requester;
 mod restoring;

@@ -40,8 +40,8 @@ impl Worker {
     }
 }
 
-/// Logs that a command has failed. Guests cause that at will, perhaps with names of their choice, so
-/// their lines are for an operator who debugs.
+/// Logs that a command has failed. Guests cause that at will, perhaps with names of their choice,
+/// so their lines are for an operator who debugs.
 pub(super) fn log_failure(is_guest: bool, line: &str) {
     match is_guest {
         true => debug!("{line}"),
