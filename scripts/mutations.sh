@@ -12,8 +12,8 @@ need_to_test
 [ "$(id -u)" -eq 0 ] || fail 'this needs root, for network namespaces'
 unset CHORO_BIN
 
-# A mistake, and the tests that have to notice it. MemoryOpen is not among them: with Landlock its
-# rules keep a worker from the memory of others as well, so nothing is to be noticed.
+# A mistake, and the tests that have to notice it. Open memory is none: Landlock keeps a worker from
+# the memory of others as well.
 MISTAKES=(
     'ReplaysUndetected channel_faults answers_that_are_lost'
     'BreaksSentOnce channel_faults dropped_packets'

@@ -21,8 +21,6 @@ pub enum Mistake {
     CapabilitiesKept,
     /// Commands run that are not in the configuration.
     CommandsUnverified,
-    /// The memory of processes is open to others of their user.
-    MemoryOpen,
     /// Connections are passed on without waiting for the other worker's answer.
     PassesUnasked,
     /// Paths, TCP and signals of processes have no rules.

@@ -6,7 +6,6 @@ use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 
 use anyhow::{Context, bail};
-use mistake::{Mistake, is_made};
 use rustix::fs::Mode;
 use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal};
 
@@ -36,10 +35,8 @@ pub fn begin(name: &CStr, supervisor_pid: u32) -> anyhow::Result<()> {
     // one value that also keeps pipes from getting a dump.
     let limit = Rlimit { current: Some(1), maximum: Some(1) };
     rustix::process::setrlimit(Resource::Core, limit).context("cannot forbid core dumps")?;
-    if !is_made(Mistake::MemoryOpen) {
-        rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
-            .context("cannot forbid core dumps")?;
-    }
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .context("cannot forbid core dumps")?;
     // `create mask` and its relatives decide alone.
     rustix::process::umask(Mode::empty());
     Ok(())
