@@ -9,6 +9,7 @@ use crate::access;
 use crate::landlock::{self, Handled};
 use crate::places::{self, Place};
 use crate::process_kind::ProcessKind;
+use crate::signals::Signals;
 
 /// `LANDLOCK_ACCESS_NET_BIND_TCP` and `LANDLOCK_ACCESS_NET_CONNECT_TCP` of linux/landlock.h.
 const BIND_TCP: u64 = 1;
@@ -23,8 +24,8 @@ const SIGNALS: u64 = 1 << 1;
 pub struct Freedom {
     /// All paths may be reached.
     pub all_paths: bool,
-    /// Other processes of the server get signals: messages by TDB.
-    pub signals: bool,
+    /// Processes that may be signalled.
+    pub signals: Signals,
 }
 
 /// Rules for processes of one kind, of which forks apply the same ones.
@@ -38,21 +39,22 @@ pub struct Ruleset {
 /// Returns the reason why the kernel cannot restrict paths; none if it can.
 #[must_use]
 pub fn paths_unavailable() -> Option<String> {
-    match landlock::version() {
-        Ok(version) if version >= landlock::RENAMES => None,
-        Ok(version) => {
-            Some(format!("the kernel is too old: Landlock {version}, before Linux 5.19"))
-        }
-        Err(error) => Some(format!("the kernel has no Landlock: {error}")),
-    }
+    unavailable_before(landlock::RENAMES, "5.19")
 }
 
 /// Returns the reason why the kernel cannot restrict TCP; none if it can.
 #[must_use]
 pub fn tcp_unavailable() -> Option<String> {
+    unavailable_before(landlock::TCP, "6.7")
+}
+
+/// Returns the reason why Landlock is older than this version of it, which came with a Linux.
+fn unavailable_before(needed: u32, linux: &str) -> Option<String> {
     match landlock::version() {
-        Ok(version) if version >= landlock::TCP => None,
-        Ok(version) => Some(format!("the kernel is too old: Landlock {version}, before Linux 6.7")),
+        Ok(version) if version >= needed => None,
+        Ok(version) => {
+            Some(format!("the kernel is too old: Landlock {version}, before Linux {linux}"))
+        }
         Err(error) => Some(format!("the kernel has no Landlock: {error}")),
     }
 }
@@ -82,7 +84,7 @@ fn scopes(kind: ProcessKind, freedom: Freedom) -> u64 {
     match kind {
         // Modules of the name service have sockets of all kinds.
         ProcessKind::Logond => 0,
-        _ if freedom.signals => ABSTRACT_SOCKETS,
+        _ if freedom.signals == Signals::OfMessages => ABSTRACT_SOCKETS,
         _ => ABSTRACT_SOCKETS | SIGNALS,
     }
 }
@@ -176,11 +178,11 @@ impl AsFd for Ruleset {
 
 #[cfg(test)]
 mod tests {
-    use super::{ABSTRACT_SOCKETS, Freedom, SIGNALS, handled};
+    use super::{ABSTRACT_SOCKETS, Freedom, SIGNALS, Signals, handled};
     use crate::landlock::Handled;
     use crate::process_kind::ProcessKind;
 
-    const NONE: Freedom = Freedom { all_paths: false, signals: false };
+    const NONE: Freedom = Freedom { all_paths: false, signals: Signals::ToItself };
 
     #[test]
     fn a_kernel_forbids_as_much_as_it_knows() {
@@ -195,7 +197,7 @@ mod tests {
 
     #[test]
     fn the_configuration_decides_on_paths_and_signals_alone() {
-        let all = Freedom { all_paths: true, signals: true };
+        let all = Freedom { all_paths: true, signals: Signals::OfMessages };
         let free = handled(ProcessKind::Worker, all, 7);
         let bound = handled(ProcessKind::Worker, NONE, 7);
         assert_eq!((free.files, free.sockets), (0, bound.sockets));

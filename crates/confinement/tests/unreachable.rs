@@ -18,7 +18,9 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use confinement::{Freedom, Place, ProcessKind, Ruleset, paths_unavailable, tcp_unavailable};
+use confinement::{
+    Freedom, Place, ProcessKind, Ruleset, Signals, paths_unavailable, tcp_unavailable,
+};
 use rustix::fs::{Mode, OFlags};
 
 /// Name of a kind and a case, whether it is restricted, and its site, for the process of one case.
@@ -27,7 +29,7 @@ const CASE: &str = "CHORO_TEST_UNREACHABLE_CASE";
 /// The test that is the process of a case.
 const PROCESS: &str = "the_process_of_one_case";
 
-const FREEDOM: Freedom = Freedom { all_paths: false, signals: false };
+const FREEDOM: Freedom = Freedom { all_paths: false, signals: Signals::ToItself };
 
 /// A server's directories, and what an attacker wants.
 #[derive(Clone, Debug)]

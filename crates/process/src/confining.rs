@@ -53,7 +53,7 @@ pub fn ruleset(settings: &Settings, kind: ProcessKind, all_paths: bool) -> Optio
     if confinement_mode(&settings.config) != Mode::On {
         return None;
     }
-    let signals = signals_of(&settings.config) == Signals::OfMessages;
+    let signals = signals_of(&settings.config);
     let ruleset = Ruleset::new(kind, Freedom { all_paths, signals });
     let warn = |error| tracing::warn!("paths of {} are not restricted: {error}", kind.name());
     ruleset.map_err(warn).ok().flatten()

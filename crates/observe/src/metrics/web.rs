@@ -92,7 +92,7 @@ impl WebArguments {
 
 /// Gives up all paths and sockets that it does not need.
 fn restrict() -> io::Result<()> {
-    let freedom = Freedom { all_paths: false, signals: false };
+    let freedom = Freedom { all_paths: false, signals: Signals::ToItself };
     Ruleset::new(ProcessKind::MetricsWeb, freedom)?.map_or(Ok(()), |it| it.restrict())
 }
 
